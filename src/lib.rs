@@ -1,0 +1,3 @@
+//! foldlog: an embeddable append-only event log for task histories.
+
+pub mod vfs;

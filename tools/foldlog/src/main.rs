@@ -1,0 +1,2 @@
+//! The foldlog command.
+fn main() {}
