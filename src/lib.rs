@@ -1,3 +1,8 @@
 //! foldlog: an embeddable append-only event log for task histories.
 
+pub mod error;
+pub mod log;
+pub mod store;
 pub mod vfs;
+
+pub use error::{Error, ErrorKind, Result};

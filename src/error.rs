@@ -1,0 +1,331 @@
+//! One error type. Every error says what was tried, where, what was found, and what to do next.
+//!
+//! [`ErrorKind`] is the closed vocabulary: its [`code`](ErrorKind::code) never changes between releases and is the
+//! same in every language; its message and [`remedy`](ErrorKind::remedy) are for people and may change.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::log::finding::Finding;
+use crate::log::{Conflict, KeyState, OpId, Seq};
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed: the [kind](ErrorKind), what was being done, the file it concerns, and the system's own error.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    act: &'static str,
+    path: PathBuf,
+    source: Option<io::Error>,
+}
+
+/// The kinds of failure. Match on this, or on [`ErrorKind::code`] across languages.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another process kept the write lock for the whole wait. Nothing was written.
+    #[error("locked by {holder} for over {waited_ms} ms")]
+    Busy {
+        /// The live sessions of this workspace, one of which holds the lock; `another process` if none can be named.
+        holder: String,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// Acknowledged data no longer checks. The log is readable up to the damage and never written until repaired.
+    #[error("{0}")]
+    Damaged(Box<Finding>),
+    /// The store's files were deleted or replaced by others while it was open. Nothing was written to the orphans.
+    #[error("the store was deleted or replaced while it was open: {what}")]
+    StoreReplaced {
+        /// Which file, and how it differs.
+        what: String,
+    },
+    /// A sync failed: what was appended since `from` may not survive a power cut, now or ever, though it is readable.
+    #[error("a sync failed earlier; events from {from} on may be lost by a power cut")]
+    DurabilityLost {
+        /// The first event not known to be durable.
+        from: Seq,
+    },
+    /// The handle, the medium or the store does not permit writing.
+    #[error("read-only: {reason}")]
+    ReadOnly {
+        /// Why.
+        reason: String,
+    },
+    /// The store was written by a newer release in a way this one must not touch.
+    #[error("{what} needs format or version {need}; this release knows up to {have}")]
+    TooNew {
+        /// Which structure.
+        what: String,
+        /// What it asks for.
+        need: u64,
+        /// What this release has.
+        have: u64,
+    },
+    /// The log holds an event that this release does not know and must not ignore. It is kept, but nothing can be written.
+    #[error("event {seq} has kind {kind} version {version}, which this release does not understand")]
+    UnknownEvent {
+        /// Its number.
+        seq: Seq,
+        /// Its kind.
+        kind: u16,
+        /// Its version.
+        version: u8,
+    },
+    /// An expectation of a commit does not hold. Nothing was written.
+    #[error("{} expectation(s) failed, first: {}", .0.len(), first_conflict(.0))]
+    Conflict(Vec<Conflict>),
+    /// The same op id was used before for another request. Nothing was written.
+    #[error("operation {op_id} was already used for another request, committed as event {seq}")]
+    OpIdReused {
+        /// The op id.
+        op_id: OpId,
+        /// The first event of that other commit.
+        seq: Seq,
+    },
+    /// The request is older than the log's memory of op ids, so nobody can say whether it was applied. It was not applied now.
+    #[error(
+        "whether operation {op_id} was applied is no longer known (it had seen event {seen}, memory starts at {window_start})"
+    )]
+    OutcomeUnknown {
+        /// The op id.
+        op_id: OpId,
+        /// What its caller had seen.
+        seen: Seq,
+        /// Where the memory of op ids starts.
+        window_start: Seq,
+        /// The present state of the keys the request names.
+        current: Vec<KeyState>,
+    },
+    /// A value, commit or name is over a limit of the format. Nothing was written.
+    #[error("{what} has {len}, the limit is {max}")]
+    TooLarge {
+        /// What is too large, with its unit.
+        what: &'static str,
+        /// Its size.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The caller's input is malformed. Nothing was written.
+    #[error("invalid {what}: {why}")]
+    Invalid {
+        /// Which input.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The caller's own closure refused the commit. Nothing was written.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// A commit was attempted from inside a commit's closure.
+    #[error("a commit from inside a commit's closure would wait for itself")]
+    Reentrant,
+    /// The handle was opened before this process was forked off. Its locks stayed with the parent.
+    #[error("this handle belongs to the parent process; open the store again in the child")]
+    Forked,
+    /// There is no store, workspace or file here.
+    #[error("not found: {what}")]
+    NotFound {
+        /// What was looked for.
+        what: String,
+    },
+    /// Something else is here: not a foldlog store, or not the part of it that the name says.
+    #[error("not a foldlog {what}: {why}")]
+    Foreign {
+        /// What was expected.
+        what: &'static str,
+        /// What was found instead.
+        why: String,
+    },
+    /// The file system may be written by another kernel, whose locks cannot be seen.
+    #[error("the file system {fs} may be shared with another machine, where locks do not exclude")]
+    SharedFileSystem {
+        /// Its name.
+        fs: String,
+    },
+    /// A look without the lock met bytes in motion; they are neither an end nor damage yet.
+    #[error("the log is being written; look again")]
+    NotYet,
+    /// No space (or quota) left. What was acknowledged before stands; writing works again once there is room.
+    #[error("no space left on the device")]
+    NoSpace,
+    /// The operating system refused for want of permission.
+    #[error("permission denied")]
+    Permission,
+    /// Another failure of the operating system.
+    #[error("input/output error")]
+    Io,
+}
+
+fn first_conflict(all: &[Conflict]) -> String {
+    all.first().map(ToString::to_string).unwrap_or_default()
+}
+
+impl ErrorKind {
+    /// A stable name, the same in every release and language.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ErrorKind::Busy { .. } => "busy",
+            ErrorKind::Damaged(_) => "damaged",
+            ErrorKind::StoreReplaced { .. } => "store-replaced",
+            ErrorKind::DurabilityLost { .. } => "durability-lost",
+            ErrorKind::ReadOnly { .. } => "read-only",
+            ErrorKind::TooNew { .. } => "too-new",
+            ErrorKind::UnknownEvent { .. } => "unknown-event",
+            ErrorKind::Conflict(_) => "conflict",
+            ErrorKind::OpIdReused { .. } => "op-id-reused",
+            ErrorKind::OutcomeUnknown { .. } => "outcome-unknown",
+            ErrorKind::TooLarge { .. } => "too-large",
+            ErrorKind::Invalid { .. } => "invalid",
+            ErrorKind::Refused(_) => "refused",
+            ErrorKind::Reentrant => "reentrant",
+            ErrorKind::Forked => "forked",
+            ErrorKind::NotFound { .. } => "not-found",
+            ErrorKind::Foreign { .. } => "foreign",
+            ErrorKind::SharedFileSystem { .. } => "shared-file-system",
+            ErrorKind::NotYet => "not-yet",
+            ErrorKind::NoSpace => "no-space",
+            ErrorKind::Permission => "permission",
+            ErrorKind::Io => "io",
+        }
+    }
+
+    /// What the person or program that meets the error can do next.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            ErrorKind::Busy { .. } => {
+                "retry later; if the holder is suspended or in a debugger, resume or end it (its lock is then free at once)"
+            }
+            ErrorKind::Damaged(_) => {
+                "reading goes on up to the damage; run `foldlog verify` for the exact place, then `foldlog repair` (dry run) and `foldlog repair --apply`"
+            }
+            ErrorKind::StoreReplaced { .. } => {
+                "close all handles and open the store again; if a sync or restore tool did it, see format-spec/how-to-corrupt.md"
+            }
+            ErrorKind::DurabilityLost { .. } => {
+                "the workspace is readable only; check the disk, take a copy of the store, then see `foldlog repair`"
+            }
+            ErrorKind::ReadOnly { .. } => {
+                "open the store for writing on a medium and with an account that permit it"
+            }
+            ErrorKind::TooNew { .. } => "update foldlog in this program; nothing was changed",
+            ErrorKind::UnknownEvent { .. } => {
+                "update foldlog in this program; reading what it knows still works, nothing is lost"
+            }
+            ErrorKind::Conflict(_) => {
+                "read the current state in the conflict, decide again, and retry with its revision"
+            }
+            ErrorKind::OpIdReused { .. } => "make a fresh op id for each new request",
+            ErrorKind::OutcomeUnknown { .. } => {
+                "compare the current state with what the request wanted; if it is not there, send it under a new op id"
+            }
+            ErrorKind::TooLarge { .. } => "split the commit or shorten the value",
+            ErrorKind::Invalid { .. } => "correct the input",
+            ErrorKind::Refused(_) => "see the reason; nothing was written",
+            ErrorKind::Reentrant => "return from the closure first, or put all events into one draft",
+            ErrorKind::Forked => "open the store again in the child process",
+            ErrorKind::NotFound { .. } => "check the path, or create it by opening it for writing",
+            ErrorKind::Foreign { .. } => {
+                "check the path; foldlog never writes into a folder or file it did not make"
+            }
+            ErrorKind::SharedFileSystem { .. } => {
+                "keep the store on a local disk, or set trust_shared_fs if no other machine ever opens it"
+            }
+            ErrorKind::NotYet => "look again in a moment",
+            ErrorKind::NoSpace => "free some space; the store resumes by itself",
+            ErrorKind::Permission => "check owner and mode of the file; foldlog changes neither",
+            ErrorKind::Io => "check the disk and the system log",
+        }
+    }
+}
+
+impl Error {
+    /// An error with its place.
+    pub(crate) fn new(kind: ErrorKind, act: &'static str, path: &Path) -> Self {
+        Error(Box::new(Inner { kind, act, path: path.to_path_buf(), source: None }))
+    }
+
+    /// A system error with its place, sorted into the kinds that have a remedy of their own.
+    pub(crate) fn io(source: io::Error, act: &'static str, path: &Path) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            io::ErrorKind::PermissionDenied => ErrorKind::Permission,
+            io::ErrorKind::ReadOnlyFilesystem => {
+                ErrorKind::ReadOnly { reason: "the file system is mounted read-only".into() }
+            }
+            io::ErrorKind::NotFound => ErrorKind::NotFound { what: path.display().to_string() },
+            io::ErrorKind::InvalidInput => ErrorKind::Foreign { what: "file", why: source.to_string() },
+            _ => ErrorKind::Io,
+        };
+        Error(Box::new(Inner { kind, act, path: path.to_path_buf(), source: Some(source) }))
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Shorthand for `kind().code()`.
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// What was being done, as a verb phrase.
+    pub fn act(&self) -> &'static str {
+        self.0.act
+    }
+
+    /// The file or folder concerned.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The system's own error, where there is one.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.source.as_ref()
+    }
+
+    /// Refuses a commit from inside its closure, with a reason for the caller.
+    pub fn refused(reason: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Refused(reason.into()), "commit", Path::new(""))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, act, path, source } = &*self.0;
+        f.write_str(act)?;
+        if !path.as_os_str().is_empty() {
+            write!(f, " {}", path.display())?;
+        }
+        write!(f, ": {kind}")?;
+        match source {
+            Some(source) if matches!(kind, ErrorKind::Io) => write!(f, " ({source})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|e| e as _)
+    }
+}
+
+/// Adds what was tried, and where, to a system error.
+pub(crate) trait Context<T> {
+    fn context(self, act: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> Context<T> for io::Result<T> {
+    fn context(self, act: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|e| Error::io(e, act, path))
+    }
+}

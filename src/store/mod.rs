@@ -1,0 +1,3 @@
+//! A store: a folder with one log per workspace.
+
+pub mod meta;
