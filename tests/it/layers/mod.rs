@@ -34,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 const OS_PATHS: &[&str] =
     &["std::fs", "std::os", "fs4", "rustix", "libc", "windows_sys", "getrandom", "nix", "memmap2"];
 /// What a `cfg` may not ask for outside [`OS_ROOM`].
-const OS_CFGS: &[&str] = &["unix", "windows", "target_os", "target_family"];
+const OS_CFGS: &[&str] = &["unix", "windows", "target_os", "target_family", "target_vendor"];
 /// The one folder that makes system calls and may hold `unsafe`.
 const OS_ROOM: &str = "src/vfs/os";
 
