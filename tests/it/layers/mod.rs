@@ -181,7 +181,7 @@ fn words(path: &str, text: &str) -> Vec<String> {
         }
         for (a, b) in FOREIGN.iter().filter(|_| !lock) {
             let name = [*a, *b].concat();
-            // A machine's folder is one only at the root: `docs/work/` is not.
+            // A machine's folder is one only at the root, not further down in a path.
             let found = line.match_indices(&name).any(|(i, _)| {
                 !name.starts_with('/')
                     || !line
