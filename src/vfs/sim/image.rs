@@ -191,6 +191,9 @@ fn put(slot: &mut Option<Arc<Page>>, part: &[u8], at: usize) {
         *slot = Some(Arc::clone(&ZERO_PAGE));
         return;
     }
+    if slot.as_ref().is_some_and(|p| p.bytes.get(at..at + part.len()) == Some(part)) {
+        return;
+    }
     let page = Arc::make_mut(slot.get_or_insert_with(|| Arc::clone(&ZERO_PAGE)));
     *page.hash.get_mut() = 0;
     if let Some(to) = page.bytes.get_mut(at..at + part.len()) {

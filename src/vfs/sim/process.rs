@@ -173,9 +173,13 @@ fn unlink(world: &mut World, path: &Path) -> io::Result<()> {
 impl Vfs for SimProcess {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn VfsFile>> {
         let op = if matches!(how, Open::Create | Open::CreateLock) { Op::Create } else { Op::Open };
-        let (id, ino) = self.call(&Act::on(op, path), |world, _| {
+        let (id, ino) = self.call(&Act::on(op, path), |world, effect| {
             let ino = open_ino(world, path, how)?;
-            Ok((world.add_open(ino, self.id, how), ino))
+            let id = world.add_open(ino, self.id, how);
+            if effect == Some(Effect::DoneButFails) {
+                world.close(id);
+            }
+            Ok((id, ino))
         })?;
         Ok(Box::new(SimFile { process: self.clone(), id, ino, how, path: path.into() }))
     }

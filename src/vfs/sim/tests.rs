@@ -286,7 +286,74 @@ fn boot_changes_with_the_power_and_not_with_a_kill() {
     assert_ne!(boot(&machine.disk().all_synced()), before);
 }
 
+#[test]
+fn failed_write_back_is_told_to_descriptors_of_its_time_only() {
+    let (machine, process) = linux();
+    let file = put_synced(&process, "/log", &[0; 512]);
+    write_full(file.as_ref(), &[1; 512], 0).unwrap();
+    machine.fail_writeback("/log").unwrap();
+    let late = process.open(p("/log"), Open::Write).unwrap();
+    late.sync_data().unwrap();
+    assert_eq!(all(&machine.disk(), &model())[0].read("/log").unwrap(), [0; 512], "believed, and wrong");
+    assert!(file.sync_data().is_err());
+    assert!(late.sync_data().is_ok());
+}
+
+#[test]
+fn length_outlives_a_failed_sync_and_contents_do_not() {
+    let (machine, process) = linux();
+    let file = put_synced(&process, "/log", b"a");
+    write_full(file.as_ref(), b"bc", 1).unwrap();
+    machine.fault(Fault::on(Op::Sync, Effect::DropsPages));
+    assert!(file.sync_data().is_err());
+    let found = |machine: &SimMachine| {
+        let states = all(&machine.disk(), &model());
+        states.iter().map(|s| s.read("/log").unwrap()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(found(&machine), BTreeSet::from([b"a".to_vec(), b"a\0\0".to_vec()]));
+    file.sync_data().unwrap();
+    assert_eq!(found(&machine), BTreeSet::from([b"a\0\0".to_vec()]));
+}
+
+#[test]
+fn memory_machine_loses_nothing_keeps_nothing_and_takes_the_hosts_clocks() {
+    let (host_machine, host) = linux();
+    let machine = SimMachine::memory(std::sync::Arc::new(host.clone()));
+    let process = machine.process("store");
+    host_machine.advance(Duration::from_secs(5));
+    assert!(process.monotonic() >= Duration::from_secs(5));
+    assert_eq!(process.process(), host.process());
+    assert_eq!(process.boot_id(), host.boot_id());
+    let file = put(&process, "/a", &[1; 5000]);
+    assert_ne!(file.stat().unwrap().id.device, host_machine.process("x").stat(p("/")).unwrap().id.device);
+    let states: Vec<_> = machine.disk().crash_states(10, &mut Rng::new(1)).collect();
+    assert_eq!(states.len(), 1);
+    assert_eq!(states[0].read("/a").unwrap(), [1; 5000]);
+    process.unlink(p("/a")).unwrap();
+    drop(file);
+    assert_eq!(machine.disk().files().count(), 0);
+}
+
 // ---- names, locks, limits ----
+
+#[test]
+fn files_that_nothing_can_lead_to_take_no_memory() {
+    let (machine, process) = linux();
+    for i in 0..20 {
+        let name = format!("/{i}");
+        let file = put(&process, &name, b"x");
+        if i % 2 == 0 {
+            process.sync_dir(p("/")).unwrap();
+        }
+        process.unlink(p(&name)).unwrap();
+        if i % 3 == 0 {
+            process.sync_dir(p("/")).unwrap();
+        }
+        drop(file);
+    }
+    process.sync_dir(p("/")).unwrap();
+    assert_eq!(machine.disk().files().count(), 0);
+}
 
 #[test]
 fn open_handles_survive_unlink_and_rename() {
