@@ -37,11 +37,17 @@ impl Page {
     }
 }
 
-/// Contents and length. Cloning costs a pointer per page.
+/// Pages to a chunk: 256 KiB.
+const CHUNK: usize = 64;
+
+/// `None` = never written (a hole).
+type Chunk = [Option<Arc<Page>>; CHUNK];
+
+/// Contents and length. Cloning costs a pointer per chunk.
 #[derive(Clone, Default)]
 pub(crate) struct Image {
-    /// `None` = never written (a hole). Shorter than the file where only holes follow.
-    pages: Vec<Option<Arc<Page>>>,
+    /// Fewer than the file is long where only holes follow.
+    chunks: Vec<Option<Arc<Chunk>>>,
     len: u64,
 }
 
@@ -69,7 +75,7 @@ impl Image {
 
     /// How many pages take disk space.
     pub(crate) fn allocated(&self) -> u64 {
-        self.pages.iter().flatten().count() as u64
+        self.pages().count() as u64
     }
 
     /// How many of the pages that these bytes cover take no disk space yet.
@@ -82,7 +88,23 @@ impl Image {
     }
 
     fn page(&self, index: usize) -> Option<&Arc<Page>> {
-        self.pages.get(index)?.as_ref()
+        self.chunks.get(index / CHUNK)?.as_ref()?.get(index % CHUNK)?.as_ref()
+    }
+
+    /// The pages that are no holes, with their indices.
+    fn pages(&self) -> impl Iterator<Item = (usize, &Arc<Page>)> {
+        let chunks = self.chunks.iter().enumerate();
+        let slots = chunks.filter_map(|(c, chunk)| Some((c, chunk.as_ref()?.iter().enumerate())));
+        slots.flat_map(|(c, slots)| slots.filter_map(move |(i, page)| Some((c * CHUNK + i, page.as_ref()?))))
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut Option<Arc<Page>>> {
+        let chunk = index / CHUNK;
+        if self.chunks.len() <= chunk {
+            self.chunks.resize(chunk + 1, None);
+        }
+        let chunk = self.chunks.get_mut(chunk)?.get_or_insert_with(|| Arc::new([const { None }; CHUNK]));
+        Arc::make_mut(chunk).get_mut(index % CHUNK)
     }
 
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
@@ -108,10 +130,7 @@ impl Image {
             let (page, at) = split(offset + done as u64);
             let n = (PAGE - at).min(rest.len());
             let part = rest.get(..n).unwrap_or_default();
-            if self.pages.len() <= page {
-                self.pages.resize(page + 1, None);
-            }
-            if let Some(slot) = self.pages.get_mut(page) {
+            if let Some(slot) = self.slot(page) {
                 put(slot, part, at);
             }
             done += n;
@@ -124,8 +143,16 @@ impl Image {
     pub(crate) fn set_len(&mut self, len: u64) {
         if len < self.len {
             let (page, at) = split(len);
-            self.pages.truncate(if at == 0 { page } else { page + 1 });
-            if let Some(slot) = self.pages.get_mut(page).filter(|s| s.is_some()) {
+            let kept = if at == 0 { page } else { page + 1 };
+            self.chunks.truncate(kept.div_ceil(CHUNK));
+            for gone in kept..kept.next_multiple_of(CHUNK) {
+                if self.page(gone).is_some() {
+                    self.copy_page(&Image::default(), gone);
+                }
+            }
+            if self.page(page).is_some_and(|p| !is_zero(p.bytes.get(at..).unwrap_or_default()))
+                && let Some(slot) = self.slot(page)
+            {
                 put(slot, ZEROS.get(at..).unwrap_or_default(), at);
             }
         }
@@ -148,13 +175,9 @@ impl Image {
     /// Makes page `index` the same as in `from`.
     pub(crate) fn copy_page(&mut self, from: &Image, index: usize) {
         let page = from.page(index).cloned();
-        if self.pages.len() <= index {
-            if page.is_none() {
-                return;
-            }
-            self.pages.resize(index + 1, None);
-        }
-        if let Some(slot) = self.pages.get_mut(index) {
+        if (page.is_some() || self.page(index).is_some())
+            && let Some(slot) = self.slot(index)
+        {
             *slot = page;
         }
     }
@@ -175,8 +198,8 @@ impl Image {
     pub(crate) fn hash(&self, hasher: &mut impl Hasher) {
         hasher.write_u64(self.len);
         let zero = ZERO_PAGE.hash();
-        for (i, page) in self.pages.iter().enumerate() {
-            let hash = page.as_ref().map_or(zero, |p| p.hash());
+        for (i, page) in self.pages() {
+            let hash = page.hash();
             if hash != zero {
                 hasher.write_usize(i);
                 hasher.write_u64(hash);
