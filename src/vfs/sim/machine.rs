@@ -1,6 +1,6 @@
 //! The machine: one disk, its page cache and locks, and the processes on it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use super::disk::{DiskState, Flush, Ino};
 use super::faults::{Act, Call, Effect, Fault, Op, eio};
 use super::process::SimProcess;
-use super::profile::Profile;
+use super::profile::{CrashModel, Profile};
 use super::rng::Rng;
 use super::scheduler::Sched;
 use crate::vfs::{FileSystem, Open, Vfs};
@@ -95,6 +95,26 @@ impl Record {
     /// What had been marked when the boundary was reached.
     pub fn marks_at(&self, boundary: &Boundary) -> &[String] {
         self.marks.get(..boundary.marks).unwrap_or(&self.marks)
+    }
+
+    /// Every different disk that a power cut before one of the calls may leave, at most `limit` for each call: the
+    /// boundary, what had been marked by then, and the disk. A disk that was seen with the same marks is skipped.
+    ///
+    /// `model` is usually the platform's own, [`Profile::crash_model`].
+    pub fn power_cuts(
+        &self,
+        model: CrashModel,
+        limit: usize,
+        seed: u64,
+    ) -> impl Iterator<Item = (&Boundary, &[String], DiskState)> {
+        let mut rng = Rng::new(seed);
+        let mut seen = HashSet::new();
+        let states = self.boundaries.iter().flat_map(move |boundary| {
+            let marks = self.marks_at(boundary);
+            let states = boundary.disk.crash_states_with(&model, limit, &mut rng);
+            states.map(move |disk| (boundary, marks, disk))
+        });
+        states.filter(move |(boundary, _, disk)| seen.insert((disk.content_hash(), boundary.marks)))
     }
 }
 

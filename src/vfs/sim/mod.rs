@@ -11,7 +11,8 @@
 //! Code under test is given a [`SimProcess`] and cannot tell it from the real system. Three ways to use it:
 //!
 //! - **Crash at every call.** [`SimMachine::record`] keeps the disk before each mutating call;
-//!   [`DiskState::crash_states`] lists what a power cut there may leave; [`SimMachine::from_disk`] boots from it.
+//!   [`Record::power_cuts`] lists what a power cut at any of them may leave, and [`DiskState::crash_states`] what one
+//!   at a given moment may; [`SimMachine::from_disk`] boots from it.
 //! - **Interleave and kill.** [`SimMachine::run`] runs processes one call at a time in an order that follows from a
 //!   seed, and kills, stops or cuts the power by [`Plan`].
 //! - **Memory stores.** [`SimMachine::memory`] loses nothing and costs little.
@@ -19,7 +20,7 @@
 //! # Example
 //! ```
 //! use std::path::Path;
-//! use foldlog::vfs::sim::{Profile, Rng, SimMachine};
+//! use foldlog::vfs::sim::{Profile, SimMachine};
 //! use foldlog::vfs::{Open, Vfs, write_full};
 //!
 //! let machine = SimMachine::new(Profile::Linux, 1);
@@ -32,13 +33,11 @@
 //! machine.mark("acknowledged");
 //!
 //! let record = machine.take_record();
-//! for boundary in &record.boundaries {
-//!     for disk in boundary.disk.crash_states(1024, &mut Rng::new(1)) {
-//!         let acknowledged = !record.marks_at(boundary).is_empty();
-//!         let found = disk.read("/log");
-//!         assert!(!acknowledged || found.as_deref() == Some(b"hello"), "{:?} {}", boundary.call, disk.origin());
-//!         let _rebooted = SimMachine::from_disk(&disk, 2).process("recovery");
-//!     }
+//! for (boundary, marks, disk) in record.power_cuts(Profile::Linux.crash_model(), 1024, 1) {
+//!     let found = disk.read("/log");
+//!     let fine = marks.is_empty() || found.as_deref() == Some(b"hello");
+//!     assert!(fine, "{:?}, {}: {found:?}", boundary.call, disk.origin());
+//!     let _recovering = SimMachine::from_disk(&disk, 2).process("recovery");
 //! }
 //! # Ok::<(), std::io::Error>(())
 //! ```

@@ -23,6 +23,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// What one simulated process does.
 pub struct Program<'a> {
     label: String,
+    after: Option<String>,
     main: Box<dyn FnOnce(SimProcess) + Send + 'a>,
 }
 
@@ -35,7 +36,13 @@ impl fmt::Debug for Program<'_> {
 impl<'a> Program<'a> {
     /// A process of this name that runs `main` and then exits, which closes what it left open.
     pub fn new(label: impl Into<String>, main: impl FnOnce(SimProcess) + Send + 'a) -> Self {
-        Program { label: label.into(), main: Box::new(main) }
+        Program { label: label.into(), after: None, main: Box::new(main) }
+    }
+
+    /// Starts only when the program of that name has ended, by whatever cause: the successor of one that is killed.
+    #[must_use]
+    pub fn after(self, label: impl Into<String>) -> Self {
+        Program { after: Some(label.into()), ..self }
     }
 }
 
@@ -129,7 +136,7 @@ pub enum Outcome {
     PowerCut,
     /// The step limit was reached: the processes wait for each other, or the limit is too low.
     StepLimit,
-    /// Everybody left is stopped for good.
+    /// Everybody left is stopped for good, or waits for one who is.
     Stopped,
 }
 
@@ -205,6 +212,8 @@ enum State {
     Asleep(u64),
     /// Until that step.
     Stopped(Option<u64>),
+    /// Until that slot is gone.
+    Waiting(usize),
     Gone,
 }
 
@@ -239,15 +248,22 @@ impl SimMachine {
     /// may make calls, but then the schedule is not a function of the seed.
     ///
     /// # Panics
-    /// If another schedule is running on this machine.
+    /// If another schedule is running on this machine, or a program comes [after](Program::after) none of these.
     pub fn run(&self, seed: u64, programs: Vec<Program<'_>>, plan: &Plan) -> Run {
         let mut rng = Rng::new(seed);
         let switch = [6, 20, 48].get(rng.index(3)).copied().unwrap_or(16);
         let processes: Vec<SimProcess> = programs.iter().map(|p| self.process(&p.label)).collect();
-        let slots = processes.iter().map(|p| Slot {
+        let first = |program: &Program<'_>| match &program.after {
+            None => State::Ready,
+            Some(label) => {
+                let slot = programs.iter().position(|p| p.label == *label);
+                State::Waiting(slot.unwrap_or_else(|| panic!("no program {label} to come after")))
+            }
+        };
+        let slots = processes.iter().zip(&programs).map(|(p, program)| Slot {
             process: p.id,
             label: p.label(),
-            state: State::Ready,
+            state: first(program),
             calls: 0,
             turn: Arc::default(),
             end: None,
@@ -460,8 +476,14 @@ pub(crate) fn enter(world: &mut MutexGuard<'_, World>, process: usize, act: &Act
 impl Sched {
     /// Who goes next, and what the clock then shows.
     fn pick(&mut self, clock: u64) -> Option<(usize, u64)> {
+        let gone: Vec<bool> = self.slots.iter().map(|s| s.state == State::Gone).collect();
         for slot in &mut self.slots {
-            if matches!(slot.state, State::Stopped(Some(step)) if step <= self.steps) {
+            let ready = match slot.state {
+                State::Stopped(Some(step)) => step <= self.steps,
+                State::Waiting(other) => gone.get(other) == Some(&true),
+                _ => false,
+            };
+            if ready {
                 slot.state = State::Ready;
             }
         }
@@ -472,7 +494,7 @@ impl Sched {
                 State::Ready => ready.push(i),
                 State::Asleep(until) if until <= clock && self.current != Some(i) => ready.push(i),
                 State::Asleep(until) => sleeper = Some(sleeper.unwrap_or((u64::MAX, i)).min((until, i))),
-                State::Stopped(_) | State::Gone => {}
+                State::Stopped(_) | State::Waiting(_) | State::Gone => {}
             }
         }
         if let Some((until, i)) = sleeper

@@ -581,6 +581,24 @@ fn killed_process_has_no_last_words_and_frees_its_lock() {
 }
 
 #[test]
+fn successor_starts_when_its_predecessor_is_dead() {
+    let (machine, process) = linux();
+    drop(put(&process, "/LOCK", b""));
+    let hold = |process: SimProcess| {
+        let lock = process.open(p("/LOCK"), Open::Lock).unwrap();
+        assert!(lock.try_lock().unwrap(), "nobody else is there");
+        process.sleep(Duration::from_secs(1));
+    };
+    let programs = vec![Program::new("second", hold).after("first"), Program::new("first", hold)];
+    let run = machine.run(1, programs, &Plan::new().kill("first", 3, Kill::Before));
+    assert_eq!(run.ends[0].1, End::Returned, "{run}");
+    assert_eq!(run.ends[1].1, End::Killed, "{run}");
+    let programs = vec![Program::new("second", hold).after("first"), Program::new("first", hold)];
+    let run = machine.run(1, programs, &Plan::new().stall("first", 2, None));
+    assert_eq!(run.outcome, Outcome::Stopped);
+}
+
+#[test]
 fn stalled_process_keeps_its_lock_and_comes_back() {
     let run = contended(1, &Plan::new().stall("a", 5, Some(200))).1;
     assert_eq!(run.outcome, Outcome::Done);
