@@ -57,6 +57,9 @@ pub(crate) struct World {
     next_open: u64,
     /// Who holds the lock of which file: the id of an open file.
     pub(crate) locks: HashMap<Ino, u64>,
+    /// Locks of killed processes that are still held for so many tries.
+    pub(crate) lingering: HashMap<Ino, u32>,
+    linger: u32,
     /// Windows: names that go with the last close of the file.
     pub(crate) doomed: HashMap<Ino, (Ino, String)>,
     faults: Vec<Fault>,
@@ -70,6 +73,7 @@ pub(crate) struct ProcessState {
     pub(crate) label: Arc<str>,
     pub(crate) pid: u32,
     pub(crate) domain: u64,
+    pub(crate) forks: u64,
     pub(crate) alive: bool,
     pub(crate) rng: Rng,
 }
@@ -78,6 +82,8 @@ pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     pub(crate) process: usize,
     pub(crate) how: Open,
+    /// A forked parent has it open too.
+    pub(crate) shared: bool,
     /// A sync failed that this descriptor has not been told of.
     pub(crate) sync_failed: bool,
 }
@@ -180,6 +186,8 @@ impl SimMachine {
             opens: HashMap::new(),
             next_open: 0,
             locks: HashMap::new(),
+            lingering: HashMap::new(),
+            linger: 0,
             doomed: HashMap::new(),
             faults: Vec::new(),
             record: None,
@@ -197,7 +205,7 @@ impl SimMachine {
         let rng = world.rng.split();
         let pid = 1000 + u32::try_from(id).unwrap_or(0);
         let domain = DOMAINS.fetch_add(1, Ordering::Relaxed);
-        world.processes.push(ProcessState { label: label.into(), pid, domain, alive: true, rng });
+        world.processes.push(ProcessState { label: label.into(), pid, domain, forks: 0, alive: true, rng });
         drop(world);
         SimProcess { machine: self.clone(), id }
     }
@@ -289,6 +297,12 @@ impl SimMachine {
         self.inner.world.lock().boot_id = boot_id;
     }
 
+    /// How many tries by others a killed process' lock outlives it: 0 by default, as on Unix; Windows promises no
+    /// bound. A lock that is closed or unlocked is free at once.
+    pub fn set_lock_linger(&self, tries: u32) {
+        self.inner.world.lock().linger = tries;
+    }
+
     /// The background write-back of a file's dirty pages fails: they are clean from now on without being on the disk.
     ///
     /// On Linux every descriptor open now fails once, at its next sync. Nobody is told otherwise.
@@ -339,6 +353,11 @@ impl World {
             self.opens.iter().filter(|(_, o)| o.process == process).map(|(id, _)| *id).collect();
         ids.sort_unstable();
         for id in ids {
+            if self.linger > 0
+                && let Some((&ino, _)) = self.locks.iter().find(|(_, holder)| **holder == id)
+            {
+                self.lingering.insert(ino, self.linger);
+            }
             self.close(id);
         }
     }
@@ -370,7 +389,7 @@ impl World {
     pub(crate) fn add_open(&mut self, ino: Ino, process: usize, how: Open) -> u64 {
         let id = self.next_open;
         self.next_open += 1;
-        self.opens.insert(id, OpenFile { ino, process, how, sync_failed: false });
+        self.opens.insert(id, OpenFile { ino, process, how, shared: false, sync_failed: false });
         id
     }
 
@@ -388,6 +407,24 @@ impl World {
 
     pub(crate) fn open_inodes(&self) -> impl Iterator<Item = Ino> {
         self.opens.values().map(|o| o.ino)
+    }
+
+    /// A handle is dropped: closes it, unless a forked parent has it too.
+    pub(crate) fn drop_handle(&mut self, id: u64) {
+        if self.opens.get(&id).is_some_and(|open| !open.shared) {
+            self.close(id);
+        }
+    }
+
+    pub(crate) fn fork(&mut self, process: usize) {
+        let pid = 1000 + u32::try_from(self.processes.len()).unwrap_or(0);
+        if let Some(state) = self.processes.get_mut(process) {
+            state.forks += 1;
+            state.pid = pid + u32::try_from(state.forks).unwrap_or(0) * 1000;
+        }
+        for open in self.opens.values_mut().filter(|o| o.process == process) {
+            open.shared = true;
+        }
     }
 
     /// Closes, if it is open: frees its lock, and the file if it was the last to hold it.

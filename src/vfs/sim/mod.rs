@@ -43,7 +43,8 @@
 //! ```
 //!
 //! # What is not simulated
-//! Memory maps, forks, several threads under a schedule, case folding, access rights, and time stamps of files.
+//! Memory maps, a forked parent that goes on beside its child, several threads under a schedule, case folding, access
+//! rights, and time stamps of files.
 
 mod crash;
 mod disk;

@@ -48,6 +48,14 @@ impl SimProcess {
         self.machine.inner.world.lock().is_alive(self.id)
     }
 
+    /// Goes on as a forked child of itself: [`Process::forks`] is one more, the pid is another, and every open
+    /// handle is shared with the parent, which makes no more calls but lives as long as the child.
+    ///
+    /// So dropping such a handle frees no lock, while unlocking it frees the parent's.
+    pub fn become_forked_child(&self) {
+        self.machine.inner.world.lock().fork(self.id);
+    }
+
     fn call<T>(
         &self,
         act: &Act<'_>,
@@ -326,8 +334,12 @@ impl Vfs for SimProcess {
             return host.process();
         }
         let world = self.machine.inner.world.lock();
-        let (pid, domain) = world.processes.get(self.id).map_or((0, 0), |p| (p.pid, p.domain));
-        Process { pid, domain, forks: 0 }
+        let state = world.processes.get(self.id);
+        state.map_or(Process { pid: 0, domain: 0, forks: 0 }, |p| Process {
+            pid: p.pid,
+            domain: p.domain,
+            forks: p.forks,
+        })
     }
 }
 
@@ -429,6 +441,10 @@ impl VfsFile for SimFile {
         self.call(Op::Lock, 0, 0, |world, _| {
             world.opened(self.id)?;
             let windows = world.profile.is_windows();
+            if let Some(tries) = world.lingering.get_mut(&self.ino).filter(|n| **n > 0) {
+                *tries -= 1;
+                return Ok(false);
+            }
             match world.locks.get(&self.ino) {
                 Some(holder) => Ok(*holder == self.id && !windows),
                 None => {
@@ -452,6 +468,6 @@ impl VfsFile for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        self.process.machine.inner.world.lock().close(self.id);
+        self.process.machine.inner.world.lock().drop_handle(self.id);
     }
 }

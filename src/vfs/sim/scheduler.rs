@@ -339,7 +339,7 @@ fn thread(slot: usize, program: Program<'_>, process: SimProcess) {
         Err(payload) => End::Panicked(message(payload.as_ref())),
     };
     let mut world = machine.inner.world.lock();
-    // Who returned at the very moment of a power cut had not been killed yet, as far as it can tell.
+    // Who returned exits, which closes what it left open.
     world.kill(id);
     let Some(sched) = &mut world.sched else { return };
     if let Some(slot) = sched.slots.get_mut(slot) {

@@ -413,6 +413,38 @@ fn locks_belong_to_one_open_handle() {
 }
 
 #[test]
+fn forked_child_shares_handles_and_can_unlock_but_not_free_by_closing() {
+    let (machine, one) = linux();
+    let two = machine.process("two");
+    let a = put(&one, "/LOCK", b"");
+    let b = two.open(p("/LOCK"), Open::Lock).unwrap();
+    let again = one.open(p("/LOCK"), Open::Lock).unwrap();
+    assert!(a.try_lock().unwrap());
+    let before = one.process();
+    one.become_forked_child();
+    let after = one.process();
+    assert_eq!((after.domain, after.forks), (before.domain, before.forks + 1));
+    assert_ne!(after.pid, before.pid);
+    drop(a);
+    assert!(!b.try_lock().unwrap(), "the parent has it");
+    machine.kill(&one);
+    assert!(b.try_lock().unwrap());
+    drop(again);
+}
+
+#[test]
+fn lock_of_a_killed_process_may_linger() {
+    let (machine, one) = linux();
+    let two = machine.process("two");
+    let a = put(&one, "/LOCK", b"");
+    let b = two.open(p("/LOCK"), Open::Lock).unwrap();
+    machine.set_lock_linger(2);
+    assert!(a.try_lock().unwrap());
+    machine.kill(&one);
+    assert_eq!([(); 3].map(|()| b.try_lock().unwrap()), [false, false, true]);
+}
+
+#[test]
 fn full_disk_shortens_then_refuses() {
     let (machine, process) = linux();
     machine.set_capacity(Some(8192));
