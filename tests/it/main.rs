@@ -2,3 +2,4 @@
 
 mod commit_basics;
 mod layers;
+mod sim_toy_log;
