@@ -2,4 +2,5 @@
 
 mod commit_basics;
 mod layers;
+mod repair;
 mod sim_toy_log;
