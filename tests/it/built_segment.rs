@@ -1,5 +1,7 @@
 //! A segment built frame by frame, with a note of what every byte belongs to. Tests of damage judge by these notes.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use foldlog::log::control_frame::Control;
 use foldlog::log::envelope::{Envelope, KeyKind, Operation, Preamble};
 use foldlog::log::format::{LAG_NONE, MAX_BODY};
@@ -122,7 +124,7 @@ impl Built {
 
 /// A commit's body with events whose bodies have these lengths and no two equal bytes in a row.
 pub(crate) fn commit_body(seq: u64, bodies: &[usize]) -> Vec<u8> {
-    let operation = (seq % 2 == 0).then_some(Operation {
+    let operation = seq.is_multiple_of(2).then_some(Operation {
         op_id: OpId([seq.to_le_bytes()[0]; 16]),
         request_hash: [0x5A; 16],
         seen: Seq(seq),

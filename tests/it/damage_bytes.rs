@@ -4,6 +4,8 @@
 //! nothing vouches for is legitimately *torn*: a rotten last frame that no later frame, Mark or durable word speaks
 //! for is cut. Everything that something vouches for is damage, and stays.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
+
 use foldlog::log::SegmentId;
 use foldlog::log::classify::{Hints, Place, Verdict, classify};
 use foldlog::log::control_frame::{Control, RecoveryMark, Seal};
