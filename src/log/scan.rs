@@ -202,7 +202,7 @@ pub fn beyond(bytes: &[u8], origin: u64, salt: &Salt, max_body: u32, end: Positi
     let content = tail.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
     let mut found =
         Beyond { content_end: end.offset + content as u64, frames_end: end.offset, ..Beyond::default() };
-    let mut budget = tail.len().saturating_mul(CRC_BUDGET);
+    let mut budget = resync_budget(tail.len());
     let mut at = 0;
     // A frame may end in body and pad bytes that are 0, so candidates start before `content`, but read on past it.
     while at < content {
@@ -290,6 +290,39 @@ pub fn segment<'a>(
 /// Whether everything from an offset on is 0.
 pub fn is_zero_from(bytes: &[u8], offset: usize) -> bool {
     bytes.get(offset..).is_none_or(all_zero)
+}
+
+/// The bytes that CRCs may be computed over while the whole frames of so many bytes are looked for.
+pub fn resync_budget(len: usize) -> usize {
+    len.saturating_mul(CRC_BUDGET)
+}
+
+/// The next whole frame at or behind `from` with a number not below the one expected there, as a place to go on from.
+/// What it costs comes off the `budget` of the whole search, [`resync_budget`]; what no longer fits is passed over.
+pub fn resync(
+    bytes: &[u8],
+    salt: &Salt,
+    max_body: u32,
+    from: Position,
+    budget: &mut usize,
+) -> Option<Position> {
+    let start = usize::try_from(from.offset).ok()?;
+    let tail = bytes.get(start..)?;
+    for at in (0..tail.len()).step_by(FRAME_ALIGN) {
+        let rest = tail.get(at..)?;
+        let Some(left) = plausible(rest, max_body, from.seq).and_then(|len| budget.checked_sub(len)) else {
+            continue;
+        };
+        *budget = left;
+        if let Ok(frame) = frame::decode(rest, salt, max_body) {
+            return Some(Position {
+                offset: (start + at) as u64,
+                seq: frame.header.seq,
+                link: frame.header.link,
+            });
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -369,6 +369,47 @@ fn a_candidate_that_no_longer_fits_is_passed_over_alone() {
 }
 
 #[test]
+fn resync_goes_from_whole_frame_to_whole_frame() {
+    let mut log = Log::new();
+    let holes = [log.commit(1, 1), log.commit(1, 1)];
+    let good = log.at;
+    log.commit(1, 1);
+    let hole = log.commit(1, 1);
+    let last = log.at;
+    log.commit(1, 1);
+    for hole in [holes[0], holes[1], hole] {
+        log.bytes[usize::try_from(hole).unwrap() + 33] ^= 1;
+    }
+    let mut budget = resync_budget(log.bytes.len());
+    let mut next = |from| resync(&log.bytes, &salt(), MAX_BODY, from, &mut budget);
+    assert_eq!(next(Position::start_of(&header())), Some(good));
+    assert_eq!(next(Position { offset: good.offset + 8, ..good }), Some(last));
+    assert_eq!(next(Position { seq: last.seq + 1, ..last }), None, "numbers from before do not count");
+    assert_eq!(next(Position { offset: last.offset + 8, ..last }), None);
+}
+
+/// Each call had a bound of its own: frames that do not follow one another, with forged headers between them, made
+/// the search over a damaged segment quadratic.
+#[test]
+fn a_whole_search_by_resync_costs_no_more_than_the_bound() {
+    let mut log = Log::new();
+    let start = log.at;
+    for _ in 0..8 {
+        log.bytes.extend_from_slice(&plausible_everywhere(1 << 20, 20));
+        log.at.seq = 20;
+        log.commit(1, 1);
+    }
+    let mut budget = resync_budget(log.bytes.len());
+    CRC_BYTES.with(|n| n.set(0));
+    let mut from = start;
+    while let Some(found) = resync(&log.bytes, &salt(), MAX_BODY, from, &mut budget) {
+        from = Position { offset: found.offset + 8, ..found };
+    }
+    let work = CRC_BYTES.with(Cell::get);
+    assert!(work <= CRC_BUDGET * log.bytes.len(), "CRCs over {work} bytes");
+}
+
+#[test]
 fn nothing_but_zeros_behind_the_end_is_no_content() {
     let mut log = Log::new();
     log.commit(1, 1);
