@@ -345,7 +345,8 @@ fn surrogate(
         let Ok(bytes) = read_file(vfs, path) else { continue };
         let salt = Salt::new(log, name.id);
         let from = Position { offset: HEADER_LEN as u64, seq: 1, link: 0 };
-        let Some(start) = scan::resync(&bytes, &salt, MAX_BODY, from) else { continue };
+        let mut budget = scan::resync_budget(bytes.len());
+        let Some(start) = scan::resync(&bytes, &salt, MAX_BODY, from, &mut budget) else { continue };
         let mut header = plain_header(log, name.id, ordinal, 0);
         (header.ordinal_b, header.generation, header.state) =
             (name.ordinal_b, name.generation, SegmentState::Live);
@@ -663,8 +664,8 @@ fn salvage(
     end: Position,
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) {
-    let mut from = end;
-    while let Some(start) = scan::resync(bytes, salt, header.max_body, from) {
+    let (mut from, mut budget) = (end, scan::resync_budget(bytes.len()));
+    while let Some(start) = scan::resync(bytes, salt, header.max_body, from, &mut budget) {
         let mut scanner = Scanner::new(bytes, 0, salt, header.max_body, start);
         let stop = loop {
             match scanner.next_frame() {

@@ -210,6 +210,7 @@ impl Log {
         let mut from = Some(Position::start_of(header));
         let mut expected = header.first_seq;
         let mut salvaged = false;
+        let mut budget = scan::resync_budget(bytes.len());
         while let Some(start) = from {
             let mut scanner = Scanner::new(&bytes, 0, &salt, header.max_body, start);
             let stop = loop {
@@ -245,7 +246,8 @@ impl Log {
                 Stop::Sealed { .. } => None,
                 _ => {
                     let offset = at.offset + if refused { FRAME_ALIGN as u64 } else { 0 };
-                    scan::resync(&bytes, &salt, header.max_body, Position { offset, seq, link: 0 })
+                    let at = Position { offset, seq, link: 0 };
+                    scan::resync(&bytes, &salt, header.max_body, at, &mut budget)
                 }
             };
         }
@@ -300,6 +302,11 @@ impl Log {
             .frames
             .last()
             .map_or((end.offset, end.seq, end.link), |last| (last.end, last.next, last.crc));
+        // Where the search had to give up, the Seal goes behind all there is: nothing that may be whole is written over.
+        let offset = match segment.summary.beyond {
+            beyond if beyond.cut_short => beyond.content_end.max(offset).next_multiple_of(FRAME_ALIGN as u64),
+            _ => offset,
+        };
         let behind = Position { offset, seq: number, link };
         let header = &segment.header;
         let natural = header.lpos(offset + frame_len(44) as u64);
