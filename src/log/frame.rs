@@ -167,7 +167,7 @@ impl Frame<'_> {
 pub enum NotAFrame {
     /// The bytes end exactly here.
     End,
-    /// The next header's length is 0, or fewer than 4 bytes remain and all are 0: the log ends here.
+    /// The next header's length is 0, or less than a header remains and all of it is 0: the log ends here.
     Zero,
     /// The bytes end inside the header, or the stated length goes beyond them.
     Short,

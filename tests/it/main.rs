@@ -1,1 +1,5 @@
 //! The integration tests, one binary.
+
+#[path = "../../tools/foldlog/src/event_json.rs"]
+mod event_json;
+mod vectors;
