@@ -2,4 +2,5 @@
 
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
+mod spec_numbers;
 mod vectors;
