@@ -26,7 +26,7 @@ struct Inner {
 }
 
 /// The kinds of failure. Match on this, or on [`ErrorKind::code`] across languages.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// Another process kept the write lock for the whole wait. Nothing was written.
@@ -290,6 +290,16 @@ impl Error {
     /// The system's own error, where there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         self.0.source.as_ref()
+    }
+
+    /// The same error for another caller that the same failure concerns.
+    pub(crate) fn duplicate(&self) -> Self {
+        let Inner { kind, act, path, source } = &*self.0;
+        let source = source.as_ref().map(|e| match e.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(e.kind(), e.to_string()),
+        });
+        Error(Box::new(Inner { kind: kind.clone(), act, path: path.clone(), source }))
     }
 
     /// Refuses a commit from inside its closure, with a reason for the caller.

@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod log;
+pub mod session;
 pub mod store;
 pub mod vfs;
 

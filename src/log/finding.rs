@@ -10,6 +10,8 @@ pub enum Severity {
     Notice,
     /// An accident that heals itself or harms nothing.
     Warning,
+    /// Something was lost that was never promised to last, or a promise is in danger.
+    Error,
     /// Acknowledged data is damaged or missing, or the store cannot be used as it should.
     Damage,
 }
@@ -20,6 +22,7 @@ impl Severity {
         match self {
             Severity::Notice => "notice",
             Severity::Warning => "warning",
+            Severity::Error => "error",
             Severity::Damage => "damage",
         }
     }

@@ -1,23 +1,42 @@
 //! The engine: bytes, not tasks. Frames in segments, what an end means, commits, healing, repair.
 //!
-//! From the bytes up: [`format`] has every number; [`frame`], [`control_frame`], [`envelope`] and [`segment`] encode
+//! From the bytes up: [`mod@format`] has every number; [`frame`], [`control_frame`], [`envelope`] and [`segment`] encode
 //! and decode; [`scan`] walks a segment's bytes; [`classify`] says what the end of a log is.
 
 use std::fmt;
 
+mod batch;
 pub(crate) mod bytes;
 pub mod classify;
+mod commit;
 pub mod control;
 pub mod control_frame;
+mod draft;
+mod engine;
 pub mod envelope;
 pub mod finding;
 pub mod format;
 pub mod frame;
+mod heal;
+mod housekeeping;
+mod lock;
 pub mod meta;
+mod paths;
+mod quarantine;
+pub mod reader;
+pub(crate) mod rotate;
 pub mod scan;
 pub mod segment;
+mod state;
+mod sync;
+mod view;
 
+pub use draft::{Draft, Durability, NewEvent, Receipt};
+pub use engine::{Health, Log, OnEvent, OpenReport, Recovery, Settings, Status};
+pub use housekeeping::Housekeeping;
 pub use meta::{BadMeta, Binding, WorkspaceMeta};
+pub use paths::Paths;
+pub use state::{State, Unknown, Vocabulary};
 
 use envelope::Key;
 

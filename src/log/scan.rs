@@ -282,3 +282,26 @@ pub fn segment<'a>(
 pub fn is_zero_from(bytes: &[u8], offset: usize) -> bool {
     bytes.get(offset..).is_none_or(all_zero)
 }
+
+/// The next whole frame at or behind `from` with a number not below the one expected there, as a place to go on from.
+pub fn resync(bytes: &[u8], salt: &Salt, max_body: u32, from: Position) -> Option<Position> {
+    let start = usize::try_from(from.offset).ok()?;
+    let tail = bytes.get(start..)?;
+    let mut budget = tail.len().saturating_mul(16);
+    let mut at = 0;
+    while at < tail.len() {
+        let rest = tail.get(at..)?;
+        if let Some(len) = plausible(rest, max_body, from.seq, tail.len()) {
+            budget = budget.checked_sub(len)?;
+            if let Ok(frame) = frame::decode(rest, salt, max_body) {
+                return Some(Position {
+                    offset: (start + at) as u64,
+                    seq: frame.header.seq,
+                    link: frame.header.link,
+                });
+            }
+        }
+        at += FRAME_ALIGN;
+    }
+    None
+}

@@ -2,5 +2,6 @@
 
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
+mod layers;
 mod spec_numbers;
 mod vectors;

@@ -1,0 +1,728 @@
+//! One log, opened: what all its users in this process share.
+//!
+//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`; sync lanes with none of them held. Readers
+//! take `view` alone, and nobody waits for LOCK while holding it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
+
+use super::batch::Batch;
+use super::classify::{Hints, Place, Verdict, classify};
+use super::commit::Queue;
+use super::control_frame::Control;
+use super::finding::{Finding, Severity};
+use super::housekeeping::Housekeeping;
+use super::lock::{Held, LockFile, same};
+use super::meta::WorkspaceMeta;
+use super::paths::Paths;
+use super::reader::{self, Reach, Walk};
+use super::scan;
+use super::state::{State, Vocabulary};
+use super::sync::Durable;
+use super::view::{Active, Tail, View, replaced};
+use super::{LogId, Seq};
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::session::{self, Listing, Session};
+use crate::vfs::{Existing, Open, Vfs, read_full};
+
+/// How old a comparison of open files with their paths may be.
+const PATHS_CHECKED_FOR: Duration = Duration::from_millis(100);
+
+/// What to do where acknowledged data is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// Do not open.
+    Strict,
+    /// Open read-only, up to the damage.
+    #[default]
+    Default,
+    /// Open read-only, with everything that still checks behind the damage.
+    Salvage,
+}
+
+/// A callback that is told of findings. Never called under a lock of the engine.
+pub type OnEvent = Arc<dyn Fn(&Finding) + Send + Sync>;
+
+/// How a log is to be opened.
+#[derive(Clone)]
+pub struct Settings {
+    /// How long a commit waits for LOCK.
+    pub lock_timeout: Duration,
+    /// At which length a segment is sealed.
+    pub segment_size: u64,
+    /// The event kinds the program understands.
+    pub vocabulary: Vocabulary,
+    /// What to do about damage.
+    pub recovery: Recovery,
+    /// Who is told of findings.
+    pub on_event: Option<OnEvent>,
+    /// Whether the process may have the housekeeping thread.
+    pub housekeeping: Housekeeping,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            lock_timeout: Duration::from_secs(10),
+            segment_size: super::format::SEGMENT_SIZE,
+            vocabulary: Vocabulary::default(),
+            recovery: Recovery::Default,
+            on_event: None,
+            housekeeping: Housekeeping::Thread,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("lock_timeout", &self.lock_timeout)
+            .field("segment_size", &self.segment_size)
+            .field("recovery", &self.recovery)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What opening a log found and did.
+#[derive(Clone, Debug, Default)]
+pub struct OpenReport {
+    /// The last event number that was read.
+    pub seq: Seq,
+    /// How many events and commits were folded.
+    pub events: u64,
+    /// See `events`.
+    pub commits: u64,
+    /// How many segments the log has.
+    pub segments: usize,
+    /// What its end was.
+    pub verdict: Option<Verdict>,
+    /// Highest event number that anything on disk vouches for as durable.
+    pub vouched: Seq,
+    /// Everything worth saying.
+    pub findings: Vec<Finding>,
+}
+
+/// What can be done with a log now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// Reading and writing.
+    Healthy,
+    /// Reading; the handle was opened so, or the store permits no more.
+    ReadOnly,
+    /// Reading up to the damage.
+    Damaged,
+    /// Reading; a newer release wrote something that must be understood before writing.
+    TooNew,
+    /// Reading; a sync failed.
+    DurabilityLost,
+}
+
+impl Status {
+    /// Its stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Healthy => "healthy",
+            Status::ReadOnly => "read-only",
+            Status::Damaged => "damaged",
+            Status::TooNew => "too-new",
+            Status::DurabilityLost => "durability-lost",
+        }
+    }
+}
+
+/// How a log is, now.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// What can be done with it.
+    pub status: Status,
+    /// What was found since it was opened, newest last (the last 64).
+    pub findings: Vec<Finding>,
+}
+
+/// How to take a frame back from the state if it does not reach the file.
+#[derive(Debug)]
+pub(super) enum Undoing {
+    Control(Control),
+    Commit(super::state::Undo),
+    Nothing,
+}
+
+/// What only the holder of the in-process mutex touches.
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// Random per handle, in every frame it writes.
+    pub(super) id: u32,
+    /// Whether this session lists the log: it has found a witness or appended an Epoch.
+    listed: bool,
+    paths_checked: Option<Duration>,
+    pub(super) prepared: Option<super::rotate::Prepared>,
+    pub(super) buffer: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Log {
+    pub(super) vfs: Arc<dyn Vfs>,
+    pub(super) paths: Paths,
+    pub(super) meta: WorkspaceMeta,
+    pub(super) settings: Settings,
+    sessions: PathBuf,
+    pub(super) session: Option<Arc<Session>>,
+    /// Why this handle must not write although it has a session.
+    barrier: Option<String>,
+    pub(super) lock: Option<LockFile>,
+    pub(super) writer: Mutex<Writer>,
+    pub(super) queue: Queue,
+    pub(super) view: RwLock<View>,
+    pub(super) durable: Durable,
+    findings: Mutex<Vec<Finding>>,
+    untold: Mutex<Vec<Finding>>,
+    forks: u64,
+    /// Whether the housekeeping thread looks after this log.
+    pub(super) housekeeping: AtomicBool,
+}
+
+impl Log {
+    /// Opens a log for reading, and with a session for writing. Never waits for LOCK; a read-only open writes nothing.
+    ///
+    /// # Errors
+    /// System errors with their place; [`ErrorKind::Damaged`] with [`Recovery::Strict`]; [`ErrorKind::NotYet`] if the
+    /// log was written so busily that no two looks agreed.
+    pub fn open(
+        vfs: Arc<dyn Vfs>,
+        paths: Paths,
+        meta: WorkspaceMeta,
+        settings: Settings,
+        sessions: PathBuf,
+        session: Option<Arc<Session>>,
+    ) -> Result<(Arc<Log>, OpenReport)> {
+        let barrier = meta.write_barrier().map(|bad| bad.to_string());
+        let session = session.filter(|_| barrier.is_none());
+        let (view, walk) = read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())?;
+        let mut report = report(&view, &walk);
+        if settings.recovery == Recovery::Strict
+            && let Some(finding) = &walk.damage
+        {
+            return Err(Error::new(ErrorKind::Damaged(Box::new(finding.clone())), "open", &finding.file));
+        }
+        let lock = match &session {
+            Some(_) => Some(LockFile::open(&vfs, paths.lock())?),
+            None => None,
+        };
+        let mut id = [0; 4];
+        vfs.random(&mut id).context("draw a writer id for", paths.dir())?;
+        let writer = Writer {
+            id: u32::from_le_bytes(id),
+            listed: false,
+            paths_checked: None,
+            prepared: None,
+            buffer: Vec::new(),
+        };
+        let poisoned = vfs.stat(&paths.poison()).is_ok();
+        let durable = Durable::new(view.vouched, poisoned);
+        if poisoned {
+            report.findings.push(super::sync::poison_finding(&paths, view.vouched));
+        }
+        let forks = vfs.process().forks;
+        let log = Arc::new(Log {
+            vfs,
+            paths,
+            meta,
+            settings,
+            sessions,
+            session,
+            barrier,
+            lock,
+            writer: Mutex::new(writer),
+            queue: Queue::default(),
+            view: RwLock::new(view),
+            durable,
+            findings: Mutex::new(Vec::new()),
+            untold: Mutex::new(Vec::new()),
+            forks,
+            housekeeping: AtomicBool::new(false),
+        });
+        for finding in &report.findings {
+            log.note(finding.clone());
+        }
+        if !walk.is_clean() || walk.unfinished.is_some() {
+            let healed = log.try_mend();
+            report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "healed").cloned());
+            match healed {
+                Ok(()) => {}
+                Err(e) if matches!(e.kind(), ErrorKind::Busy { .. }) => {}
+                // Opening is for readers too: what keeps a writer out is told when it writes.
+                Err(e) => log.note(Finding {
+                    severity: Severity::Warning,
+                    code: "not-healed",
+                    file: e.path().to_path_buf(),
+                    offset: None,
+                    seq: None,
+                    message: e.to_string(),
+                    remedy: e.kind().remedy(),
+                }),
+            }
+        }
+        log.tell();
+        Ok((log, report))
+    }
+
+    /// The log's identity.
+    pub fn id(&self) -> LogId {
+        self.meta.log_id
+    }
+
+    /// Its META as read at open.
+    pub fn meta(&self) -> &WorkspaceMeta {
+        &self.meta
+    }
+
+    /// Where its files are.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// What can be done with it, and what was found.
+    pub fn health(&self) -> Health {
+        Health { status: self.status(), findings: self.findings.lock().clone() }
+    }
+
+    fn status(&self) -> Status {
+        let view = self.view.read();
+        if self.durable.is_poisoned() {
+            Status::DurabilityLost
+        } else if view.damage.is_some() {
+            Status::Damaged
+        } else if view.too_new.is_some() || view.state.unknown().is_some() || self.barrier.is_some() {
+            Status::TooNew
+        } else if self.session.is_none() {
+            Status::ReadOnly
+        } else {
+            Status::Healthy
+        }
+    }
+
+    /// Reads on to what others have committed, without the lock, and hands out the state.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreReplaced`], system errors. Bytes in motion are no error: the state is then as of before them.
+    pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
+        self.refresh()?;
+        Ok(look(&self.view.read().state))
+    }
+
+    /// The state as of the last read or commit of this process; makes no system call.
+    pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.view.read().state)
+    }
+
+    /// Reads on to what others have committed.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn refresh(&self) -> Result<()> {
+        self.check_fork()?;
+        {
+            let view = self.view.read();
+            if view.damage.is_some() || view.too_new.is_some() {
+                return Ok(());
+            }
+            if let Some(active) = &view.active {
+                let stat = active.file.stat().context("look at", &active.path)?;
+                if stat.len == view.at.offset && stat.links > 0 {
+                    return Ok(());
+                }
+            }
+        }
+        let mut view = self.view.write();
+        self.follow(&mut view)?;
+        Ok(())
+    }
+
+    /// Follows the bytes; rebuilds the view where repair has replaced what it was folded from.
+    fn follow(&self, view: &mut View) -> Result<Tail> {
+        let (epochs, segments) = (view.state.epochs().len(), view.chain.len());
+        let tail = view.catch_up(
+            &*self.vfs,
+            &self.paths,
+            self.meta.log_id,
+            &self.settings.vocabulary,
+            open_for(self.session.is_some()),
+        )?;
+        let moved = view.state.epochs().len() != epochs || view.chain.len() != segments;
+        if moved && view.chain_is_replaced(&*self.vfs, &self.paths)? {
+            let writing = self.session.is_some();
+            let (fresh, walk) =
+                read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, writing)?;
+            *view = fresh;
+            walk.findings.into_iter().for_each(|finding| self.note(finding));
+            return view.catch_up(
+                &*self.vfs,
+                &self.paths,
+                self.meta.log_id,
+                &self.settings.vocabulary,
+                open_for(writing),
+            );
+        }
+        Ok(tail)
+    }
+
+    pub(super) fn check_fork(&self) -> Result<()> {
+        if self.vfs.process().forks == self.forks {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Forked, "use", self.paths.dir()))
+        }
+    }
+
+    /// Refuses what this handle cannot do anyway, before any lock is taken.
+    pub(super) fn check_writable(&self) -> Result<&LockFile> {
+        self.check_fork()?;
+        let refuse = |kind| Err(Error::new(kind, "write", self.paths.dir()));
+        if let Some(reason) = &self.barrier {
+            return refuse(ErrorKind::ReadOnly { reason: reason.clone() });
+        }
+        let Some(lock) = &self.lock else {
+            return refuse(ErrorKind::ReadOnly { reason: "the store was opened for reading only".into() });
+        };
+        if self.durable.is_poisoned() {
+            self.durable.retry_poison_file(self);
+            return refuse(ErrorKind::DurabilityLost { from: Seq(self.durable.seq() + 1) });
+        }
+        Ok(lock)
+    }
+
+    /// Takes LOCK and reads on to the very end, mending what a dead holder left. The caller holds the in-process mutex.
+    ///
+    /// `patience`: how long to wait for LOCK; zero tries once.
+    pub(super) fn enter<'a>(
+        &'a self,
+        writer: &mut Writer,
+        patience: Duration,
+    ) -> Result<(Held<'a>, RwLockWriteGuard<'a, View>, u64)> {
+        let lock = self.check_writable()?;
+        let held = if patience.is_zero() {
+            let busy =
+                || Error::new(ErrorKind::Busy { holder: String::new(), waited_ms: 0 }, "lock", lock.path());
+            lock.try_acquire()?.ok_or_else(busy)?
+        } else {
+            lock.acquire(patience)?
+        };
+        if lock.is_deleted()? {
+            return Err(Error::new(
+                ErrorKind::StoreReplaced { what: "LOCK was deleted".into() },
+                "lock",
+                lock.path(),
+            ));
+        }
+        let mut view = self.view.write();
+        let mut rounds = 0;
+        let file_len = loop {
+            if let Some(finding) = &view.damage {
+                return Err(Error::new(
+                    ErrorKind::Damaged(Box::new(finding.clone())),
+                    "write",
+                    &finding.file,
+                ));
+            }
+            rounds += 1;
+            if rounds > 64 {
+                return Err(Error::new(ErrorKind::NotYet, "settle the end of", &self.paths.log()));
+            }
+            match self.follow(&mut view)? {
+                Tail::Clean { len } if writer.listed || self.is_zero_to_the_end(&view, len)? => break len,
+                Tail::Clean { .. } | Tail::Broken => self.mend(writer, &mut view)?,
+                Tail::Sealed { seal, last_crc } => {
+                    self.finish_rotation(writer, &mut view, &seal, last_crc)?
+                }
+            }
+        };
+        if let Some(finding) = &view.too_new {
+            let (what, need) = (finding.message.clone(), u64::from(super::format::LEVEL) + 1);
+            let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
+            return Err(Error::new(kind, "write", &finding.file));
+        }
+        if let Some(unknown) = view.state.unknown() {
+            let super::state::Unknown { seq, kind, version } = unknown;
+            return Err(Error::new(
+                ErrorKind::UnknownEvent { seq, kind, version },
+                "write",
+                self.paths.dir(),
+            ));
+        }
+        self.check_paths(writer, &view, PATHS_CHECKED_FOR)?;
+        Ok((held, view, file_len))
+    }
+
+    /// An opener without a witness looks on to the end of the file.
+    fn is_zero_to_the_end(&self, view: &View, len: u64) -> Result<bool> {
+        let Some(active) = &view.active else { return Ok(false) };
+        let behind_durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id)
+            .is_none_or(|durable| durable <= view.end_lpos());
+        let mut rest = vec![0; usize::try_from(len.saturating_sub(view.at.offset)).unwrap_or(0)];
+        read_full(&*active.file, &mut rest, view.at.offset).context("read", &active.path)?;
+        Ok(behind_durable && super::bytes::all_zero(&rest))
+    }
+
+    /// Compares LOCK's and the active segment's handle with their paths, if the last time is longer ago than this.
+    pub(super) fn check_paths(&self, writer: &mut Writer, view: &View, older_than: Duration) -> Result<()> {
+        let now = self.vfs.monotonic();
+        if writer.paths_checked.is_some_and(|then| now.saturating_sub(then) < older_than) {
+            return Ok(());
+        }
+        let Some(active) = &view.active else { return Ok(()) };
+        self.files_stand(active)?;
+        view.last_stands(active)?;
+        writer.paths_checked = Some(now);
+        Ok(())
+    }
+
+    /// Whether LOCK and the active segment are still what their paths lead to.
+    pub(super) fn files_stand(&self, active: &Active) -> Result<()> {
+        if let Some(lock) = &self.lock
+            && !lock.stands()?
+        {
+            let what = "another file stands in LOCK's place".into();
+            return Err(Error::new(ErrorKind::StoreReplaced { what }, "lock", lock.path()));
+        }
+        if !same(&*self.vfs, &*active.file, &active.path)? {
+            return Err(replaced(active, "another file, or none, stands in its place"));
+        }
+        Ok(())
+    }
+
+    /// Says what is at the end, and heals it if it is torn. LOCK is held.
+    fn mend(&self, writer: &mut Writer, view: &mut View) -> Result<()> {
+        let Some(active) = view.active.clone() else {
+            let what = "no segment of this log can be read".into();
+            return Err(Error::new(ErrorKind::NotFound { what }, "write", &self.paths.log()));
+        };
+        let bytes = reader::read_file(&*self.vfs, &active.path).context("read", &active.path)?;
+        let summary = scan::segment(&bytes, &active.header, &active.salt, |_| {});
+        let durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id);
+        let hints = Hints {
+            vouched: view.vouched.max(self.durable.seq()),
+            durable_offset: durable.map(|lpos| active.header.offset(lpos)),
+        };
+        let verdict = classify(&summary, Place::Last, hints);
+        if summary.end.offset != view.at.offset {
+            return Err(replaced(&active, "its frames are not the ones that were read"));
+        }
+        match verdict {
+            v if v.is_torn() => self.heal(writer, view, &active, &bytes, &summary, verdict),
+            Verdict::CleanEnd | Verdict::NulTail => Ok(()),
+            _ => {
+                let finding =
+                    reader::describe(&active.path, &active.header, &summary, verdict, hints.vouched);
+                if let Some(finding) = finding {
+                    self.note(finding.clone());
+                    *(if verdict == Verdict::TooNew { &mut view.too_new } else { &mut view.damage }) =
+                        Some(finding.clone());
+                    if verdict == Verdict::TooNew {
+                        let have = super::format::LEVEL.into();
+                        let kind = ErrorKind::TooNew { what: finding.message, need: have + 1, have };
+                        return Err(Error::new(kind, "write", &active.path));
+                    }
+                    return Err(Error::new(ErrorKind::Damaged(Box::new(finding)), "write", &active.path));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Mends at open if the lock happens to be free.
+    fn try_mend(&self) -> Result<()> {
+        if self.session.is_none() {
+            return Ok(());
+        }
+        let Some(mut writer) = self.writer.try_lock() else { return Ok(()) };
+        self.enter(&mut writer, Duration::ZERO).map(drop)
+    }
+
+    /// Starts a batch at the end, with whatever must come before anything this session appends. LOCK is held.
+    ///
+    /// The first append of a session that finds no witness is preceded by an Epoch, which is folded at once, so that
+    /// expectations are judged in the history they will land in. [`Log::write_batch`] writes it, or takes it back.
+    pub(super) fn start_batch<'a>(
+        &self,
+        writer: &mut Writer,
+        view: &mut View,
+        active: &'a Active,
+    ) -> Result<(Batch<'a>, Vec<Undoing>)> {
+        let mut controls = Vec::new();
+        if !writer.listed {
+            let listing = self.listing()?;
+            let except = self.session.as_ref().map_or(0, |session| session.id());
+            if !session::has_witness(&*self.vfs, &self.sessions, listing, except)? {
+                let mut epoch = [0; 8];
+                self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
+                controls.push(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) });
+            }
+            controls.extend(super::heal::unnamed_notes(self, &view.state)?);
+        }
+        self.durable.raise_seq(view.vouched);
+        let mut batch =
+            Batch::new(active, view.at, self.durable.seq(), writer.id, std::mem::take(&mut writer.buffer));
+        let mut undoing = Vec::new();
+        for control in controls {
+            let placed = batch.put_control(&control);
+            view.state.apply_control(placed.seq, &control);
+            undoing.push(Undoing::Control(control));
+        }
+        Ok((batch, undoing))
+    }
+
+    /// Writes a batch; what did not land whole is taken back from the state. `undoing` has an entry for each frame.
+    ///
+    /// Returns how many frames stand, and the error that kept the others out. LOCK is held.
+    pub(super) fn write_batch(
+        &self,
+        writer: &mut Writer,
+        view: &mut View,
+        active: &Active,
+        batch: Batch<'_>,
+        undoing: Vec<Undoing>,
+        file_len: u64,
+    ) -> (usize, Option<Error>) {
+        let written = batch.write(file_len);
+        for undo in undoing.into_iter().skip(written.whole).rev() {
+            match undo {
+                Undoing::Control(control) => view.state.undo_control(&control),
+                Undoing::Commit(undo) => view.state.undo(undo),
+                Undoing::Nothing => {}
+            }
+        }
+        for placed in batch.frames().iter().take(written.whole) {
+            let len = (placed.range.1 - placed.range.0) as u64;
+            view.stand_behind(placed.behind.offset - len, len, placed.kind, placed.crc, placed.seq);
+            view.at = placed.behind;
+        }
+        writer.buffer = batch.into_buffer();
+        if written.whole > 0 {
+            self.appended(writer);
+        }
+        if !written.restored {
+            self.note(Finding {
+                severity: Severity::Warning,
+                code: "half-write-left",
+                file: active.path.clone(),
+                offset: Some(view.at.offset),
+                seq: Some(view.at.seq),
+                message: "a failed write could not be undone; the next writer sets it aside".into(),
+                remedy: "free space or check the disk; nothing acknowledged is affected",
+            });
+        }
+        (written.whole, written.error.map(|e| Error::io(e, "append to", &active.path)))
+    }
+
+    /// After the first whole frame of a session has been written: it lists itself as a witness. LOCK is held.
+    pub(super) fn appended(&self, writer: &mut Writer) {
+        if writer.listed {
+            return;
+        }
+        // A failure costs another Epoch at the next append, no more.
+        if let (Some(session), Ok(listing)) = (&self.session, self.listing()) {
+            writer.listed = session.list(listing).is_ok();
+        }
+    }
+
+    /// This log and the identity of its control block, which is made anew if it is missing or not this log's.
+    fn listing(&self) -> Result<Listing> {
+        let path = self.paths.control();
+        let mut block = vec![0; super::format::CONTROL_LEN + 1];
+        let found = self.vfs.open(&path, Open::Read).and_then(|file| {
+            let n = read_full(&*file, &mut block, 0)?;
+            Ok((n, file.stat()?.id))
+        });
+        match found {
+            Ok((n, id))
+                if super::control::is_block_of(block.get(..n).unwrap_or_default(), self.meta.log_id) =>
+            {
+                return Ok(Listing { log: self.meta.log_id.0, control: id });
+            }
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(e, "read", &path)),
+        }
+        let mut random = [0; 8];
+        self.vfs.random(&mut random).context("draw a name for", &path)?;
+        let temporary = self.paths.dir().join(format!(".new-control-{:016x}", u64::from_le_bytes(random)));
+        let file = self.vfs.open(&temporary, Open::Create).context("create", &temporary)?;
+        crate::vfs::write_full(&*file, &super::control::encode(self.meta.log_id), 0)
+            .map_err(|(_, e)| Error::io(e, "write", &temporary))?;
+        let id = file.stat().context("look at", &temporary)?.id;
+        drop(file);
+        self.vfs.rename(&temporary, &path, Existing::Replace).context("publish", &path)?;
+        Ok(Listing { log: self.meta.log_id.0, control: id })
+    }
+
+    /// Puts the names of the live sessions into a `Busy`.
+    pub(super) fn name_holder(&self, error: Error) -> Error {
+        let ErrorKind::Busy { waited_ms, .. } = error.kind() else { return error };
+        let live = session::live(&*self.vfs, &self.sessions, session::Probe::Look).unwrap_or_default();
+        let except = self.session.as_ref().map_or(0, |session| session.id());
+        let holder = session::name_holders(&live, &self.meta.log_id.0, except);
+        Error::new(ErrorKind::Busy { holder, waited_ms: *waited_ms }, "lock", error.path())
+    }
+
+    /// Keeps a finding for `health()` and for the callback, which is told by [`Log::tell`].
+    pub(super) fn note(&self, finding: Finding) {
+        let mut findings = self.findings.lock();
+        if findings.len() >= 64 {
+            findings.remove(0);
+        }
+        findings.push(finding.clone());
+        self.untold.lock().push(finding);
+    }
+
+    /// Tells the callback what it has not been told. No lock of the engine is held.
+    pub(super) fn tell(&self) {
+        let untold = std::mem::take(&mut *self.untold.lock());
+        if let Some(on_event) = &self.settings.on_event {
+            untold.iter().for_each(|finding| on_event(finding));
+        }
+    }
+}
+
+fn open_for(writing: bool) -> Open {
+    if writing { Open::Write } else { Open::Read }
+}
+
+/// Folds a log from its first event.
+fn read_whole(
+    vfs: &dyn Vfs,
+    paths: &Paths,
+    log: LogId,
+    settings: &Settings,
+    writing: bool,
+) -> Result<(View, Walk)> {
+    let reach = if settings.recovery == Recovery::Salvage { Reach::Salvage } else { Reach::Intact };
+    reader::stable(paths, || {
+        // Hints are read before the bytes: a word raised meanwhile speaks of bytes not yet looked at.
+        let durable = reader::durable_word(vfs, paths, log);
+        let mut view = View::empty();
+        let walk = reader::walk(vfs, paths, log, durable, reach, &mut |visit| {
+            view.visit(visit, &settings.vocabulary)
+        })?;
+        view.adopt(vfs, &walk, open_for(writing))?;
+        Ok((view, walk))
+    })
+}
+
+fn report(view: &View, walk: &Walk) -> OpenReport {
+    OpenReport {
+        seq: view.state.last(),
+        events: view.state.events(),
+        commits: view.state.commits(),
+        segments: walk.segments.len(),
+        verdict: walk.last().map(|last| last.verdict),
+        vouched: Seq(walk.vouched),
+        findings: walk.findings.clone(),
+    }
+}

@@ -1,0 +1,109 @@
+//! LOCK: the one writer at a time. Tried, never waited for in the kernel, never stolen.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::{Open, Vfs, VfsFile};
+
+/// Tries that only yield in between; together about as long as a commit takes.
+const QUICK_TRIES: u32 = 32;
+/// The first pause after those, and the longest one.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
+
+/// A lock target that stays open.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    vfs: Arc<dyn Vfs>,
+    file: Box<dyn VfsFile>,
+    path: PathBuf,
+}
+
+impl LockFile {
+    pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf) -> Result<Self> {
+        let file = vfs.open(&path, Open::Lock).context("open the lock file", &path)?;
+        Ok(LockFile { vfs: Arc::clone(vfs), file, path })
+    }
+
+    /// Takes the lock if it is free.
+    pub(crate) fn try_acquire(&self) -> Result<Option<Held<'_>>> {
+        let taken = self.file.try_lock().context("lock", &self.path)?;
+        Ok(taken.then_some(Held { lock: self }))
+    }
+
+    /// Takes the lock within `patience`: 32 quick tries, then polling with growing, jittered pauses.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`], its holder still to be named.
+    pub(crate) fn acquire(&self, patience: Duration) -> Result<Held<'_>> {
+        for _ in 0..QUICK_TRIES {
+            if let Some(held) = self.try_acquire()? {
+                return Ok(held);
+            }
+            self.vfs.sleep(Duration::ZERO);
+        }
+        let start = self.vfs.monotonic();
+        let mut pause = PAUSE.0;
+        loop {
+            let waited = self.vfs.monotonic().saturating_sub(start);
+            if waited >= patience {
+                let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+                return Err(Error::new(
+                    ErrorKind::Busy { holder: String::new(), waited_ms },
+                    "lock",
+                    &self.path,
+                ));
+            }
+            let mut jitter = [0; 1];
+            self.vfs.random(&mut jitter).context("draw a pause for", &self.path)?;
+            self.vfs.sleep((pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited));
+            pause = (pause * 2).min(PAUSE.1);
+            if let Some(held) = self.try_acquire()? {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// Whether the file has been deleted while open. Cheap: asked at every acquisition.
+    pub(crate) fn is_deleted(&self) -> Result<bool> {
+        Ok(self.file.stat().context("look at", &self.path)?.links == 0)
+    }
+
+    /// Whether the path still leads to this file.
+    pub(crate) fn stands(&self) -> Result<bool> {
+        same(&*self.vfs, &*self.file, &self.path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn id(&self) -> Result<crate::vfs::FileId> {
+        Ok(self.file.stat().context("look at", &self.path)?.id)
+    }
+}
+
+/// Whether a path leads to the file that is open; a path that leads nowhere does not.
+pub(crate) fn same(vfs: &dyn Vfs, file: &dyn VfsFile, path: &Path) -> Result<bool> {
+    let here = file.stat().context("look at", path)?;
+    match vfs.stat(path) {
+        Ok(there) => Ok(there.id == here.id),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(e, "look at", path)),
+    }
+}
+
+/// The lock, held. Dropping it releases it.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Held<'a> {
+    lock: &'a LockFile,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // A failure here cannot be told to anyone; the OS frees the lock with the descriptor at the latest.
+        let _ = self.lock.file.unlock();
+    }
+}

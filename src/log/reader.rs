@@ -1,0 +1,603 @@
+//! Reading a log whole: which files make it up, in which order, and what its end is. Writes nothing, needs no lock.
+//!
+//! `format-spec/recovery.md` has the same steps in prose.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::LogId;
+use super::classify::{Hints, Place, Verdict, classify};
+use super::control;
+use super::control_frame::Seal;
+use super::finding::{Finding, Severity};
+use super::format::{CONTROL_LEN, FRAME_ALIGN, WORD_DURABLE};
+use super::frame::{NotAFrame, Salt};
+use super::paths::Paths;
+use super::rotate::{successor_durable, successor_summary};
+use super::scan::{self, Located, Position, Scanner, Stop, Summary};
+use super::segment::{BadHeader, HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::{FileKind, Open, Vfs, read_full};
+
+/// Longest segment that is read.
+const SEGMENT_LEN_MAX: u64 = 1 << 30;
+
+/// How far a walk goes where something is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Up to the first damage.
+    Intact,
+    /// Everything that still checks, behind damage too.
+    Salvage,
+}
+
+/// A frame handed to a walk's visitor.
+#[derive(Debug)]
+pub struct Visit<'a, 'b> {
+    /// The segment it is in.
+    pub header: &'b SegmentHeader,
+    /// That segment's file.
+    pub path: &'b Path,
+    /// The frame.
+    pub located: &'b Located<'a>,
+    /// Whether it lies behind damage.
+    pub salvaged: bool,
+}
+
+/// A segment as a walk met it.
+#[derive(Clone, Debug)]
+pub struct Walked {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its header.
+    pub header: SegmentHeader,
+    /// What scanning it gave.
+    pub summary: Summary,
+    /// What its end is.
+    pub verdict: Verdict,
+    /// BLAKE3 of what lies behind its frames, to compare two looks.
+    pub rest: [u8; 32],
+}
+
+/// A Seal whose successor has not been taken into use: a rotation that a crash, or time, has interrupted.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    /// The Seal.
+    pub seal: Seal,
+    /// CRC as which the successor must know the sealed file.
+    pub last_crc: u32,
+    /// The successor's file.
+    pub path: PathBuf,
+    /// Its name, as parsed.
+    pub name: SegmentName,
+    /// Its largest body, where its prepared header can be read.
+    pub prepared: Option<SegmentHeader>,
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, Default)]
+pub struct Walk {
+    /// The segments that make up the log, in order.
+    pub segments: Vec<Walked>,
+    /// A rotation to be finished.
+    pub unfinished: Option<Unfinished>,
+    /// Everything worth saying, worst not first.
+    pub findings: Vec<Finding>,
+    /// The first damage; set exactly if the log must not be written.
+    pub damage: Option<Finding>,
+    /// Set if a newer release wrote something here that this one must not go past.
+    pub too_new: Option<Finding>,
+    /// Segments that higher generations replace, or that no Seal names.
+    pub leftovers: Vec<PathBuf>,
+    /// Highest event number that anything vouches for.
+    pub vouched: u64,
+}
+
+impl Walk {
+    /// Whether two looks, one begun after the other ended, saw the same.
+    pub fn agrees_with(&self, other: &Walk) -> bool {
+        let key = |walk: &Walk| -> Vec<(PathBuf, Position, Verdict, [u8; 32])> {
+            walk.segments.iter().map(|s| (s.path.clone(), s.summary.end, s.verdict, s.rest)).collect()
+        };
+        key(self) == key(other) && self.damage == other.damage
+    }
+
+    /// Whether a look without the lock may be believed at once.
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_none()
+            && self.too_new.is_none()
+            && self.segments.last().is_some_and(|s| matches!(s.verdict, Verdict::CleanEnd | Verdict::NulTail))
+    }
+
+    /// The last segment.
+    pub fn last(&self) -> Option<&Walked> {
+        self.segments.last()
+    }
+}
+
+struct Found {
+    name: SegmentName,
+    path: PathBuf,
+    header: Result<SegmentHeader, Unusable>,
+}
+
+enum Unusable {
+    Bad(BadHeader),
+    Foreign(LogId),
+    Misnamed,
+    Io(io::Error),
+}
+
+/// The durable word of the control block, if there is a block of this log and the word checks.
+pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
+    let file = vfs.open(&paths.control(), Open::Read).ok()?;
+    let mut block = vec![0; CONTROL_LEN];
+    let n = read_full(&*file, &mut block, 0).ok()?;
+    block.truncate(n);
+    if !control::is_block_of(&block, log) {
+        return None;
+    }
+    let at = usize::try_from(WORD_DURABLE).ok()?;
+    let word = block.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)?;
+    control::position(log, word)
+}
+
+/// The whole contents of a segment file, or of the part that exists by now.
+pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
+    let file = vfs.open(path, Open::Read)?;
+    let len = file.stat()?.len;
+    if len > SEGMENT_LEN_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{len} bytes are no segment")));
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    let n = read_full(&*file, &mut bytes, 0)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}
+
+/// Walks a log from its first event.
+///
+/// `durable` is the control block's durable word, read *before* this call. Without the write lock, anything but a
+/// clean walk counts only if a second one agrees ([`stable`]).
+///
+/// # Errors
+/// A file that cannot be read is an error with its place, never a verdict (with [`Reach::Salvage`]: a finding).
+pub fn walk(
+    vfs: &dyn Vfs,
+    paths: &Paths,
+    log: LogId,
+    durable: Option<u64>,
+    reach: Reach,
+    visit: &mut dyn FnMut(&Visit<'_, '_>),
+) -> Result<Walk> {
+    let mut files = list(vfs, paths, log)?;
+    let mut walk = Walk::default();
+    let mut ordinal = 1;
+    let mut before: Option<(Seal, u32)> = None;
+    let mut salvaged = false;
+    loop {
+        let Some(found) = choose(&mut files, ordinal, before.as_ref(), reach, &mut walk)? else {
+            match skip_hole(paths, &files, ordinal, before.as_ref(), &mut walk) {
+                Some(next) if reach == Reach::Salvage => {
+                    (ordinal, before, salvaged) = (next, None, true);
+                    continue;
+                }
+                _ => break,
+            }
+        };
+        let Ok(header) = found.header else { break };
+        let next =
+            one_segment(vfs, &files, &found.path, header, durable, reach, &mut salvaged, &mut walk, visit)?;
+        let Some((seal, next_ordinal)) = next else { break };
+        (before, ordinal) = (seal, next_ordinal);
+        if walk.damage.is_some() || walk.too_new.is_some() {
+            if reach == Reach::Intact {
+                break;
+            }
+            salvaged = true;
+        }
+    }
+    for found in files.into_values().flatten() {
+        leftover(found, &mut walk);
+    }
+    Ok(walk)
+}
+
+/// Two walks that agree, or a clean one. `fold` runs one walk and returns what it folded.
+///
+/// # Errors
+/// [`ErrorKind::NotYet`] if the log would not stand still.
+pub fn stable<T>(paths: &Paths, mut fold: impl FnMut() -> Result<(T, Walk)>) -> Result<(T, Walk)> {
+    let mut last = fold()?;
+    if last.1.is_clean() {
+        return Ok(last);
+    }
+    for _ in 0..16 {
+        let next = fold()?;
+        if next.1.is_clean() || next.1.agrees_with(&last.1) {
+            return Ok(next);
+        }
+        last = next;
+    }
+    Err(Error::new(ErrorKind::NotYet, "read", &paths.log()))
+}
+
+fn list(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<BTreeMap<u64, Vec<Found>>> {
+    let mut files: BTreeMap<u64, Vec<Found>> = BTreeMap::new();
+    let dir = paths.log();
+    for entry in vfs.list(&dir).context("list", &dir)? {
+        let Some(name) = SegmentName::parse(&entry.name) else { continue };
+        let path = dir.join(&entry.name);
+        if entry.kind != FileKind::File {
+            let why = format!("{:?} where a segment's name stands", entry.kind);
+            return Err(Error::new(ErrorKind::Foreign { what: "segment", why }, "read", &path));
+        }
+        let header = read_header(vfs, &path, name, log);
+        if matches!(&header, Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound) {
+            continue; // removed since the listing, as rewritten segments are
+        }
+        files.entry(name.ordinal_a).or_default().push(Found { name, path, header });
+    }
+    Ok(files)
+}
+
+fn read_header(vfs: &dyn Vfs, path: &Path, name: SegmentName, log: LogId) -> Result<SegmentHeader, Unusable> {
+    let mut head = [0; HEADER_LEN];
+    let read = vfs.open(path, Open::Read).and_then(|file| read_full(&*file, &mut head, 0));
+    let n = read.map_err(Unusable::Io)?;
+    let header = SegmentHeader::decode(head.get(..n).unwrap_or_default()).map_err(Unusable::Bad)?;
+    if header.log_id != log {
+        Err(Unusable::Foreign(header.log_id))
+    } else if header.file_name() != name {
+        Err(Unusable::Misnamed)
+    } else {
+        Ok(header)
+    }
+}
+
+/// The live segment that comes next, taken out of `files`; `None` = the log ends here, or something is missing.
+fn choose(
+    files: &mut BTreeMap<u64, Vec<Found>>,
+    ordinal: u64,
+    before: Option<&(Seal, u32)>,
+    reach: Reach,
+    walk: &mut Walk,
+) -> Result<Option<Found>> {
+    let Some(candidates) = files.get_mut(&ordinal) else { return Ok(None) };
+    if reach == Reach::Intact
+        && let Some(i) = candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))))
+        && let Found { header: Err(Unusable::Io(source)), path, .. } = candidates.swap_remove(i)
+    {
+        return Err(Error::io(source, "read", &path));
+    }
+    let fits = |found: &Found| {
+        found.header.as_ref().is_ok_and(|h| {
+            h.state == SegmentState::Live
+                && before.is_none_or(|(seal, _)| h.stands_for == seal.next_segment_id)
+        })
+    };
+    let best =
+        candidates.iter().enumerate().filter(|(_, f)| fits(f)).max_by_key(|(_, f)| f.name).map(|(i, _)| i);
+    if let Some(i) = best {
+        let chosen = candidates.swap_remove(i);
+        for other in candidates.iter().filter(|f| fits(f)) {
+            walk.leftovers.push(other.path.clone());
+        }
+        candidates.retain(|f| !fits(f));
+        return Ok(Some(chosen));
+    }
+    if let Some((seal, last_crc)) = before
+        && let Some(i) = candidates.iter().position(|f| f.name.id == seal.next_segment_id)
+    {
+        let found = candidates.swap_remove(i);
+        walk.unfinished = Some(Unfinished {
+            seal: *seal,
+            last_crc: *last_crc,
+            prepared: found.header.ok(),
+            path: found.path,
+            name: found.name,
+        });
+    }
+    Ok(None)
+}
+
+/// Says what is missing, if something is; returns the next ordinal that has a live segment.
+fn skip_hole(
+    paths: &Paths,
+    files: &BTreeMap<u64, Vec<Found>>,
+    ordinal: u64,
+    before: Option<&(Seal, u32)>,
+    walk: &mut Walk,
+) -> Option<u64> {
+    let is_live = |f: &Found| f.header.as_ref().is_ok_and(|h| h.state == SegmentState::Live);
+    let next = files.range(ordinal..).find(|(_, all)| all.iter().any(is_live)).map(|(next, _)| *next);
+    if next.is_none() && (walk.unfinished.is_some() || (before.is_none() && !walk.segments.is_empty())) {
+        return None;
+    }
+    let why = files.get(&ordinal).and_then(|all| all.first()).map_or_else(String::new, |found| {
+        format!("; {} is there, but {}", found.name, why_unusable(found.header.as_ref().err()))
+    });
+    let named = before.map_or_else(String::new, |(seal, _)| format!(" (id {})", seal.next_segment_id));
+    let too_new = files.get(&ordinal).is_some_and(|all| {
+        all.iter()
+            .any(|f| matches!(f.header, Err(Unusable::Bad(BadHeader::Format(_) | BadHeader::Incompat(_)))))
+    });
+    let finding = Finding {
+        severity: Severity::Damage,
+        code: if too_new { Verdict::TooNew.as_str() } else { Verdict::MissingSegment.as_str() },
+        file: files
+            .get(&ordinal)
+            .and_then(|all| all.first())
+            .map_or_else(|| paths.log(), |found| found.path.clone()),
+        offset: None,
+        seq: before
+            .map(|(seal, _)| seal.next_first_seq)
+            .or_else(|| walk.last().map(|s| s.summary.end.seq))
+            .or(Some(1)),
+        message: format!("segment {ordinal}{named} cannot be read as part of this log{why}"),
+        remedy: if too_new { TOO_NEW } else { REPAIR },
+    };
+    // An ordinal that this very walk has already called damaged at its predecessor is not damaged twice.
+    let place = if too_new { &mut walk.too_new } else { &mut walk.damage };
+    if place.is_none() {
+        *place = Some(finding.clone());
+    }
+    walk.findings.push(finding);
+    next.filter(|next| *next > ordinal || files.get(next).is_some_and(|all| all.iter().any(is_live)))
+}
+
+const REPAIR: &str = "bring the file back from a copy, or run `foldlog repair` to see what can be saved";
+const TOO_NEW: &str = "update foldlog in this program; nothing was changed";
+
+fn why_unusable(unusable: Option<&Unusable>) -> String {
+    match unusable {
+        None => "it does not answer the segment before it".into(),
+        Some(Unusable::Bad(bad)) => bad.to_string(),
+        Some(Unusable::Foreign(log)) => format!("it belongs to log {log}"),
+        Some(Unusable::Misnamed) => "its name and header disagree".into(),
+        Some(Unusable::Io(e)) => format!("it cannot be read: {e}"),
+    }
+}
+
+fn leftover(found: Found, walk: &mut Walk) {
+    match found.header {
+        Ok(_) => walk.leftovers.push(found.path),
+        Err(why) => {
+            let finding = Finding {
+                severity: Severity::Warning,
+                code: "unusable-segment",
+                offset: Some(0),
+                seq: None,
+                message: format!("{} plays no part in this log: {}", found.name, why_unusable(Some(&why))),
+                remedy: "move it out of the folder",
+                file: found.path,
+            };
+            // If the walk ended in damage about this very file, that says it already.
+            if !walk.findings.iter().any(|f| f.file == finding.file) {
+                walk.findings.push(finding);
+            }
+        }
+    }
+}
+
+type Next = Option<(Option<(Seal, u32)>, u64)>;
+
+#[expect(clippy::too_many_arguments, reason = "one step of the walk, with the walk's own state")]
+fn one_segment(
+    vfs: &dyn Vfs,
+    files: &BTreeMap<u64, Vec<Found>>,
+    path: &Path,
+    header: SegmentHeader,
+    durable: Option<u64>,
+    reach: Reach,
+    salvaged: &mut bool,
+    walk: &mut Walk,
+    visit: &mut dyn FnMut(&Visit<'_, '_>),
+) -> Result<Next> {
+    let bytes = match read_file(vfs, path) {
+        Ok(bytes) => bytes,
+        Err(e) if reach == Reach::Salvage => {
+            walk.findings.push(Finding {
+                severity: Severity::Damage,
+                code: "unreadable-segment",
+                file: path.into(),
+                offset: Some(0),
+                seq: Some(header.first_seq),
+                message: format!("the segment cannot be read: {e}"),
+                remedy: "check permissions and the disk; nothing was changed",
+            });
+            *salvaged = true;
+            return Ok(Some((None, header.ordinal_b + 1)));
+        }
+        Err(e) => return Err(Error::io(e, "read", path)),
+    };
+    let salt = header.salt();
+    let behind = *salvaged;
+    let summary = scan::segment(&bytes, &header, &salt, |located| {
+        visit(&Visit { header: &header, path, located, salvaged: behind });
+    });
+    walk.vouched = walk.vouched.max(summary.vouched).max(summary.beyond.vouched);
+    let later = |f: &Found| f.header.as_ref().is_ok_and(|h| h.state == SegmentState::Live);
+    let has_later = files.range(header.ordinal_b + 1..).any(|(_, all)| all.iter().any(later));
+    let (sealed, place) = match summary.stop {
+        Stop::Sealed { seal, crc } => {
+            let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
+            let answers = |f: &Found| {
+                f.name.id == seal.next_segment_id
+                    || f.header.as_ref().is_ok_and(|h| h.stands_for == seal.next_segment_id)
+            };
+            let next = files.get(&(header.ordinal_b + 1)).into_iter().flatten().filter(|f| answers(f));
+            let live =
+                next.clone().filter(|f| later(f)).max_by_key(|f| f.name).and_then(|f| f.header.as_ref().ok());
+            let place = match live {
+                Some(next) => Place::Earlier {
+                    successor_fits: next.prev_segment_id == seal.segment_id
+                        && next.prev_last_seq == seal.last_seq
+                        && next.prev_last_crc == last_crc
+                        && next.first_seq == seal.next_first_seq,
+                },
+                None if next.count() > 0 && !has_later => Place::Last,
+                None => Place::SuccessorMissing,
+            };
+            (Some((seal, last_crc)), place)
+        }
+        _ if has_later => (None, Place::Earlier { successor_fits: true }),
+        _ => (None, Place::Last),
+    };
+    let hints =
+        Hints { vouched: walk.vouched, durable_offset: durable_offset(&header, durable, place, &summary) };
+    let mut verdict = classify(&summary, place, hints);
+    if let (Stop::Sealed { seal, .. }, Place::Last) = (summary.stop, place) {
+        verdict =
+            classify_unfinished(vfs, &header, &seal, files, durable, walk.vouched, walk)?.unwrap_or(verdict);
+    }
+    let rest = bytes.get(usize::try_from(summary.end.offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+    report(path, &header, &summary, verdict, walk);
+    walk.segments.push(Walked {
+        path: path.into(),
+        header: header.clone(),
+        summary,
+        verdict,
+        rest: blake3::hash(rest).into(),
+    });
+    if verdict.is_damage() || verdict == Verdict::TooNew {
+        *salvaged = true;
+        if reach == Reach::Salvage && verdict != Verdict::MissingSegment {
+            salvage(&bytes, &header, &salt, path, summary.end, visit);
+        }
+    }
+    Ok(match place {
+        Place::Last if sealed.is_none() => None,
+        _ => Some((sealed, header.ordinal_b + 1)),
+    })
+}
+
+fn durable_offset(
+    header: &SegmentHeader,
+    durable: Option<u64>,
+    place: Place,
+    summary: &Summary,
+) -> Option<u64> {
+    let sealed = matches!(summary.stop, Stop::Sealed { .. });
+    durable.filter(|_| place == Place::Last && !sealed).map(|lpos| header.offset(lpos))
+}
+
+/// The successor of a sealed segment is not live: what is in it is a tail like any other, from its first byte.
+fn classify_unfinished(
+    vfs: &dyn Vfs,
+    header: &SegmentHeader,
+    seal: &Seal,
+    files: &BTreeMap<u64, Vec<Found>>,
+    durable: Option<u64>,
+    vouched: u64,
+    walk: &mut Walk,
+) -> Result<Option<Verdict>> {
+    let Some(found) = files
+        .get(&(header.ordinal_b + 1))
+        .and_then(|all| all.iter().find(|f| f.name.id == seal.next_segment_id))
+    else {
+        return Ok(None);
+    };
+    let bytes = read_file(vfs, &found.path).context("read", &found.path)?;
+    let summary =
+        successor_summary(header.log_id, header.max_body, seal, &bytes, found.header.is_ok(), vouched);
+    let hints = Hints { vouched, durable_offset: successor_durable(seal, durable) };
+    let verdict = classify(&summary, Place::Last, hints);
+    walk.vouched = walk.vouched.max(summary.beyond.vouched);
+    Ok(verdict.is_damage().then_some(verdict))
+}
+
+fn report(path: &Path, header: &SegmentHeader, summary: &Summary, verdict: Verdict, walk: &mut Walk) {
+    let Some(finding) = describe(path, header, summary, verdict, walk.vouched) else { return };
+    walk.findings.push(finding.clone());
+    let place = match finding.severity {
+        Severity::Damage if verdict == Verdict::TooNew => &mut walk.too_new,
+        Severity::Damage => &mut walk.damage,
+        _ => return,
+    };
+    place.get_or_insert(finding);
+}
+
+/// A verdict as a finding, with its place and its evidence; `None` for a clean end.
+pub(crate) fn describe(
+    path: &Path,
+    header: &SegmentHeader,
+    summary: &Summary,
+    verdict: Verdict,
+    vouched: u64,
+) -> Option<Finding> {
+    let end = summary.end;
+    let found = match summary.stop {
+        Stop::NotAFrame(NotAFrame::Crc { computed, stored }) => {
+            format!("checksum {stored:08x}, computed {computed:08x}")
+        }
+        Stop::NotAFrame(NotAFrame::End) => "the file ends".into(),
+        Stop::NotAFrame(NotAFrame::Zero) => "zeros".into(),
+        Stop::NotAFrame(NotAFrame::Short) => "the file ends inside a frame".into(),
+        Stop::NotAFrame(NotAFrame::Length(n)) => {
+            format!("a body length of {n}, over the limit of {}", header.max_body)
+        }
+        Stop::NotAFrame(NotAFrame::Rule(rule)) | Stop::Body(rule) => rule.into(),
+        Stop::Link { expected, found } => format!("a frame that follows {found:08x}, not {expected:08x}"),
+        Stop::Seq { expected, found } => format!("a frame numbered {found}, not {expected}"),
+        Stop::TooNew { what, number } => format!("a {what} this release does not know ({number:#06x})"),
+        Stop::Sealed { seal, .. } => format!("a seal naming segment {}", seal.next_segment_id),
+    };
+    let beyond = match summary.beyond.first {
+        Some((offset, seq)) => {
+            format!(
+                "; {} whole frame(s) behind it, the first at offset {offset} numbered {seq}",
+                summary.beyond.frames
+            )
+        }
+        None => String::new(),
+    };
+    let (severity, what, remedy) = match verdict {
+        Verdict::CleanEnd | Verdict::NulTail => return None,
+        Verdict::TooNew => (Severity::Damage, "a newer release wrote here", TOO_NEW),
+        v if v.is_damage() => (Severity::Damage, "acknowledged data is damaged or missing", REPAIR),
+        _ => (
+            Severity::Warning,
+            "a torn tail: an unfinished write, never acknowledged as durable",
+            "nothing to do: the next writer sets it aside and goes on",
+        ),
+    };
+    Some(Finding {
+        severity,
+        code: verdict.as_str(),
+        file: path.into(),
+        offset: Some(end.offset),
+        seq: Some(end.seq),
+        message: format!("{what}: found {found}{beyond}; events up to {vouched} are vouched for"),
+        remedy,
+    })
+}
+
+/// Hands out the whole frames behind damage.
+fn salvage(
+    bytes: &[u8],
+    header: &SegmentHeader,
+    salt: &Salt,
+    path: &Path,
+    end: Position,
+    visit: &mut dyn FnMut(&Visit<'_, '_>),
+) {
+    let mut from = end;
+    while let Some(start) = scan::resync(bytes, salt, header.max_body, from) {
+        let mut scanner = Scanner::new(bytes, 0, salt, header.max_body, start);
+        let stop = loop {
+            match scanner.next_frame() {
+                Ok(located) => visit(&Visit { header, path, located: &located, salvaged: true }),
+                Err(stop) => break stop,
+            }
+        };
+        if let Stop::Sealed { .. } = stop {
+            break;
+        }
+        from = scanner.position();
+        if from.offset <= start.offset {
+            from.offset = start.offset + FRAME_ALIGN as u64; // a whole frame that may not be read: step over its start
+        }
+    }
+}

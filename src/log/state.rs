@@ -1,0 +1,396 @@
+//! What a log says without understanding its events: the last event of each key, epochs, op ids.
+//!
+//! A pure fold of frames. It decides expectations, and its hash is equal in all processes that have read the same log.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::control_frame::Control;
+use super::envelope::{Commit, Envelope, Key, KeyKind, Operation};
+use super::format::{EVENT_ELIDED, EVENT_NOTHING, OP_ID_WINDOW};
+use super::{Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
+
+/// The event kinds a program understands; all others are carried, and stop it from writing unless marked ignorable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vocabulary {
+    known: Vec<(u16, u8)>,
+}
+
+impl Vocabulary {
+    /// The log's own kinds and these: kind and highest version understood.
+    pub fn new(kinds: impl IntoIterator<Item = (u16, u8)>) -> Self {
+        let mut known: Vec<_> = kinds.into_iter().collect();
+        known.sort_unstable();
+        Vocabulary { known }
+    }
+
+    /// Whether events of this kind and version are understood.
+    pub fn knows(&self, kind: u16, version: u8) -> bool {
+        match kind {
+            EVENT_ELIDED | EVENT_NOTHING => version == 1,
+            _ => self
+                .known
+                .binary_search_by_key(&kind, |(k, _)| *k)
+                .is_ok_and(|i| self.known.get(i).is_some_and(|(_, newest)| (1..=*newest).contains(&version))),
+        }
+    }
+}
+
+/// A key as a hash map holds it, so that an envelope's borrowed key can be looked up without an allocation.
+type Keys = HashMap<Key, Known>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    revision: Revision,
+    seq: Seq,
+    kind: u16,
+    version: u8,
+    body: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Remembered {
+    request_hash: [u8; 16],
+    first: Seq,
+    count: u16,
+    revisions: Box<[Revision]>,
+}
+
+/// An event that must be understood and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its number.
+    pub seq: Seq,
+    /// Its kind.
+    pub kind: u16,
+    /// Its version.
+    pub version: u8,
+}
+
+/// The fold. See the module.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    keys: Keys,
+    epochs: Vec<(Seq, u64)>,
+    operations: HashMap<OpId, Remembered>,
+    operation_order: VecDeque<(Seq, OpId)>,
+    /// op ids at or before this are forgotten.
+    window_start: Seq,
+    notes: Vec<String>,
+    gaps: Vec<(Seq, Seq)>,
+    last: Seq,
+    events: u64,
+    commits: u64,
+    unknown: Option<Unknown>,
+}
+
+/// What [`State::apply`] replaced, to take a commit back that did not reach the disk.
+#[derive(Debug, Default)]
+pub(crate) struct Undo {
+    keys: Vec<(Key, Option<Known>)>,
+    operation: Option<OpId>,
+    forgotten: Option<(Seq, OpId, Remembered, Seq)>,
+    last: Seq,
+    events: u64,
+    commits: u64,
+    unknown: Option<Unknown>,
+}
+
+/// How a request relates to what is remembered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recall {
+    /// Never seen, and it would be remembered if it had been: apply it.
+    New,
+    /// Applied before; the first result.
+    Again { first: Seq, count: u16, revisions: Box<[Revision]> },
+    /// The op id was another request's.
+    Reused { seq: Seq },
+    /// Older than the memory.
+    Forgotten { window_start: Seq },
+}
+
+impl State {
+    /// The last event number taken; 0 = none.
+    pub fn last(&self) -> Seq {
+        self.last
+    }
+
+    /// How many events were folded, elided and ignored ones not counted.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many commits were folded.
+    pub fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    /// How many keys are known.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The current epoch; 0 = before the first.
+    pub fn epoch(&self) -> u64 {
+        self.epochs.last().map_or(0, |(_, epoch)| *epoch)
+    }
+
+    /// All epochs: the first event number of each, and its random number.
+    pub fn epochs(&self) -> &[(Seq, u64)] {
+        &self.epochs
+    }
+
+    /// Number ranges that repair could not save.
+    pub fn gaps(&self) -> &[(Seq, Seq)] {
+        &self.gaps
+    }
+
+    /// Names of quarantine notes that RecoveryMarks in the log name.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The first event that must be understood and is not.
+    pub fn unknown(&self) -> Option<Unknown> {
+        self.unknown
+    }
+
+    /// What to store to come back to the present place later.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor_at(self.last)
+    }
+
+    pub(crate) fn cursor_at(&self, seq: Seq) -> Cursor {
+        let epoch = self.epochs.iter().rev().find(|(first, _)| *first <= seq).map_or(0, |(_, epoch)| *epoch);
+        Cursor { seq, epoch }
+    }
+
+    /// Whether a stored cursor still speaks of this history.
+    ///
+    /// # Errors
+    /// The last event number that both share, where a power cut ended the cursor's history earlier than it says.
+    pub fn resolve(&self, cursor: Cursor) -> Result<Seq, Seq> {
+        let next = if cursor.epoch == 0 {
+            self.epochs.first()
+        } else {
+            match self.epochs.iter().position(|(_, epoch)| *epoch == cursor.epoch) {
+                Some(at) => self.epochs.get(at + 1),
+                // An epoch that is not in the table never was in this history: only the empty beginning is shared.
+                None => return Err(Seq(0)),
+            }
+        };
+        match next {
+            Some((first, _)) if cursor.seq >= *first => Err(Seq(first.0.saturating_sub(1))),
+            _ => Ok(cursor.seq),
+        }
+    }
+
+    /// What is known of a key.
+    pub fn get(&self, key: &Key) -> Option<KeyState> {
+        self.keys.get(key).map(|known| self.key_state(key.clone(), known))
+    }
+
+    /// The number of state events of a key; 0 = none.
+    pub fn revision(&self, key: &Key) -> Revision {
+        self.keys.get(key).map_or(Revision(0), |known| known.revision)
+    }
+
+    /// Everything known, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = KeyState> + '_ {
+        let mut keys: Vec<_> = self.keys.iter().collect();
+        keys.sort_unstable_by_key(|(key, _)| *key);
+        keys.into_iter().map(|(key, known)| self.key_state(key.clone(), known))
+    }
+
+    fn key_state(&self, key: Key, known: &Known) -> KeyState {
+        KeyState {
+            key,
+            revision: known.revision,
+            last: self.cursor_at(known.seq),
+            kind: known.kind,
+            version: known.version,
+            body: known.body.clone(),
+        }
+    }
+
+    /// BLAKE3 over what the log must never lose; `format-spec/format.md`, section *State hash*.
+    pub fn hash(&self) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(self.epochs.len() as u64).to_le_bytes());
+        for (first, epoch) in &self.epochs {
+            hasher.update(&first.0.to_le_bytes()).update(&epoch.to_le_bytes());
+        }
+        let mut keys: Vec<_> = self.keys.iter().collect();
+        keys.sort_unstable_by_key(|(key, _)| *key);
+        for (key, known) in keys {
+            let name_len = u32::try_from(key.name.len()).unwrap_or(u32::MAX);
+            hasher.update(&[key.kind.0]).update(&name_len.to_le_bytes()).update(key.name.as_bytes());
+            hasher.update(&known.revision.0.to_le_bytes()).update(&known.seq.0.to_le_bytes());
+            hasher.update(&known.kind.to_le_bytes()).update(&[known.version]);
+            hasher.update(&(known.body.len() as u64).to_le_bytes()).update(&known.body);
+        }
+        hasher.finalize()
+    }
+
+    /// Checks one expectation.
+    pub fn check(&self, key: &Key, expected: Expect) -> Result<(), Conflict> {
+        let known = self.keys.get(key);
+        let revision = known.map_or(Revision(0), |k| k.revision);
+        let last = known.map_or(Seq(0), |k| k.seq);
+        let mut rewound_to = None;
+        let mut still = |cursor| match self.resolve(cursor) {
+            Ok(_) => true,
+            Err(to) => {
+                rewound_to = Some(to);
+                false
+            }
+        };
+        let holds = match expected {
+            Expect::Any => true,
+            Expect::Absent => revision.0 == 0,
+            Expect::Exists => revision.0 > 0,
+            Expect::Revision(wanted) => revision == wanted,
+            Expect::RevisionAt(wanted, cursor) => still(cursor) && revision == wanted,
+            Expect::AtMostSeq(seq) => last <= seq,
+            Expect::AtMost(cursor) => still(cursor) && last <= cursor.seq,
+        };
+        if holds {
+            Ok(())
+        } else {
+            Err(Conflict { key: key.clone(), expected, current: self.get(key), rewound_to })
+        }
+    }
+
+    /// Looks a request up in the memory of op ids.
+    pub(crate) fn recall(&self, operation: &Operation) -> Recall {
+        match self.operations.get(&operation.op_id) {
+            Some(known) if known.request_hash == operation.request_hash => {
+                Recall::Again { first: known.first, count: known.count, revisions: known.revisions.clone() }
+            }
+            Some(known) => Recall::Reused { seq: known.first },
+            None if operation.seen < self.window_start => {
+                Recall::Forgotten { window_start: self.window_start }
+            }
+            None => Recall::New,
+        }
+    }
+
+    /// Folds one commit. Never validates: rules may tighten, old logs still open.
+    pub(crate) fn apply(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) -> Undo {
+        let mut undo = Undo {
+            last: self.last,
+            events: self.events,
+            commits: self.commits,
+            unknown: self.unknown,
+            ..Undo::default()
+        };
+        let mut first = None;
+        let mut revisions = Vec::new();
+        for event in commit.events() {
+            first.get_or_insert(event.seq);
+            self.last = Seq(event.seq.0 + u64::from(event.takes) - 1);
+            if commit.preamble.operation.is_some() {
+                revisions.push(event.revision);
+            }
+            if event.kind == EVENT_ELIDED {
+                continue;
+            }
+            self.events += 1;
+            if self.unknown.is_none() && !event.ignorable && !vocabulary.knows(event.kind, event.version) {
+                self.unknown = Some(Unknown { seq: event.seq, kind: event.kind, version: event.version });
+            }
+            if event.key_kind != KeyKind::NONE {
+                self.put(&event, &mut undo);
+            }
+        }
+        self.commits += 1;
+        if let (Some(operation), Some(first)) = (commit.preamble.operation, first) {
+            let remembered = Remembered {
+                request_hash: operation.request_hash,
+                first,
+                count,
+                revisions: revisions.into_boxed_slice(),
+            };
+            self.operations.insert(operation.op_id, remembered);
+            self.operation_order.push_back((first, operation.op_id));
+            undo.operation = Some(operation.op_id);
+            if self.operation_order.len() > OP_ID_WINDOW
+                && let Some((seq, op_id)) = self.operation_order.pop_front()
+                && let Some(gone) = self.operations.remove(&op_id)
+            {
+                undo.forgotten = Some((seq, op_id, gone, self.window_start));
+                self.window_start = seq;
+            }
+        }
+        undo
+    }
+
+    fn put(&mut self, event: &Envelope<'_>, undo: &mut Undo) {
+        let key = event.to_key();
+        let before = self.keys.get_mut(&key);
+        let revision = match (event.revision, &before) {
+            (Revision(0), Some(known)) => known.revision,
+            (revision, _) => revision,
+        };
+        let now = Known {
+            revision,
+            seq: event.seq,
+            kind: event.kind,
+            version: event.version,
+            body: event.body.into(),
+        };
+        let old = match before {
+            Some(place) => Some(std::mem::replace(place, now)),
+            None => {
+                self.keys.insert(key.clone(), now);
+                None
+            }
+        };
+        undo.keys.push((key, old));
+    }
+
+    /// Takes the last applied commit back. Commits are taken back in the reverse order of their application.
+    pub(crate) fn undo(&mut self, undo: Undo) {
+        for (key, old) in undo.keys.into_iter().rev() {
+            match old {
+                Some(known) => self.keys.insert(key, known),
+                None => self.keys.remove(&key),
+            };
+        }
+        if let Some(op_id) = undo.operation {
+            self.operations.remove(&op_id);
+            self.operation_order.pop_back();
+        }
+        if let Some((seq, op_id, remembered, window_start)) = undo.forgotten {
+            self.operations.insert(op_id, remembered);
+            self.operation_order.push_front((seq, op_id));
+            self.window_start = window_start;
+        }
+        self.last = undo.last;
+        self.events = undo.events;
+        self.commits = undo.commits;
+        self.unknown = undo.unknown;
+    }
+
+    /// Folds one control frame.
+    pub(crate) fn apply_control(&mut self, seq: u64, control: &Control) {
+        match control {
+            Control::Epoch { epoch } => self.epochs.push((Seq(seq), *epoch)),
+            Control::RecoveryMark(mark) => self.notes.push(mark.note.clone()),
+            Control::Gap { from, to } => {
+                self.gaps.push((Seq(*from), Seq(*to)));
+                self.last = Seq(*to);
+            }
+            Control::Seal(_) | Control::Mark { .. } => {}
+        }
+    }
+
+    /// Takes the last applied control frame back.
+    pub(crate) fn undo_control(&mut self, control: &Control) {
+        match control {
+            Control::Epoch { .. } => drop(self.epochs.pop()),
+            Control::RecoveryMark(_) => drop(self.notes.pop()),
+            // Repair alone writes Gaps, into files of its own; the others change nothing.
+            Control::Gap { .. } | Control::Seal(_) | Control::Mark { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Durability: who has synced what, the watermark, Marks, and what a failed sync means.
+//!
+//! A sync counts only for bytes that went through the very descriptor it is called on (or were vouched for before):
+//! an earlier failure may have been reported to another descriptor, and forgotten. See [`Log::own_bytes`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::control_frame::Control;
+use super::engine::{Log, Undoing};
+use super::finding::{Finding, Severity};
+use super::format::{CONTROL_LEN, WORD_DURABLE, WORD_POISON};
+use super::lock::LockFile;
+use super::paths::Paths;
+use super::view::{Active, View};
+use super::{Seq, control};
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::{Open, read_full, write_full};
+
+/// How long a log must be quiet before its end is vouched for by a Mark.
+pub(super) const QUIET: Duration = Duration::from_secs(1);
+
+/// What this process knows to be durable.
+#[derive(Debug)]
+pub(super) struct Durable {
+    lpos: AtomicU64,
+    seq: AtomicU64,
+    /// One sync at a time in this process; whoever waits here is covered by the next one.
+    gate: Mutex<()>,
+    poisoned: AtomicBool,
+    poison_unwritten: AtomicBool,
+    due: Mutex<Due>,
+}
+
+#[derive(Debug, Default)]
+struct Due {
+    sync_at: Option<Duration>,
+    mark_at: Option<Duration>,
+}
+
+impl Durable {
+    pub(super) fn new(seq: u64, poisoned: bool) -> Self {
+        Durable {
+            lpos: AtomicU64::new(0),
+            seq: AtomicU64::new(seq),
+            gate: Mutex::new(()),
+            poisoned: AtomicBool::new(poisoned),
+            poison_unwritten: AtomicBool::new(false),
+            due: Mutex::new(Due::default()),
+        }
+    }
+
+    pub(super) fn seq(&self) -> u64 {
+        self.seq.load(Ordering::Acquire)
+    }
+
+    pub(super) fn covers(&self, lpos: u64) -> bool {
+        self.lpos.load(Ordering::Acquire) >= lpos
+    }
+
+    pub(super) fn raise_seq(&self, seq: u64) {
+        self.seq.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    fn raise(&self, lpos: u64, seq: u64) {
+        self.seq.fetch_max(seq, Ordering::AcqRel);
+        self.lpos.fetch_max(lpos, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Asks for a sync within so many milliseconds.
+    pub(super) fn want_within(&self, now: Duration, ms: u32) {
+        let at = now + Duration::from_millis(ms.into());
+        let mut due = self.due.lock();
+        due.sync_at = Some(due.sync_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Starts the quiet second anew.
+    pub(super) fn note_append(&self, now: Duration) {
+        self.due.lock().mark_at = Some(now + QUIET);
+    }
+
+    /// When something is to be done next.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        let due = self.due.lock();
+        due.sync_at.into_iter().chain(due.mark_at).min()
+    }
+
+    /// A process that could not leave POISON tries again whenever it is asked to write.
+    pub(super) fn retry_poison_file(&self, log: &Log) {
+        if self.poison_unwritten.load(Ordering::Acquire)
+            && write_poison(log, "an earlier failed sync").is_ok()
+        {
+            self.poison_unwritten.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Log {
+    /// Makes everything committed so far durable, whoever committed it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DurabilityLost`] and system errors.
+    ///
+    /// # Blocking
+    /// For a sync, and shortly for LOCK if this process has not written to the segment before.
+    pub fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        self.refresh()?;
+        let (end, seq) = {
+            let view = self.view.read();
+            (view.end_lpos(), view.state.last().0)
+        };
+        self.make_durable(end, seq)?;
+        self.durable.due.lock().sync_at = None;
+        Ok(())
+    }
+
+    /// Returns once everything up to `lpos` (events up to `seq`) is durable. No lock of the engine is held.
+    pub(super) fn make_durable(&self, lpos: u64, seq: u64) -> Result<()> {
+        if self.durable.covers(lpos) {
+            return Ok(());
+        }
+        let _gate = self.durable.gate.lock();
+        if self.durable.covers(lpos) {
+            return Ok(());
+        }
+        let lost = || {
+            Error::new(
+                ErrorKind::DurabilityLost { from: Seq(self.durable.seq() + 1) },
+                "sync",
+                &self.paths.log(),
+            )
+        };
+        let is_poisoned = self.vfs.stat(&self.paths.poison()).is_ok();
+        if is_poisoned || self.durable.is_poisoned() {
+            self.durable.poisoned.store(true, Ordering::Release);
+            return Err(lost());
+        }
+        let owned = self.view.read().active.as_ref().is_some_and(|active| active.owns_bytes());
+        if !owned {
+            let mut writer = self.writer.lock();
+            let (_held, view, _) =
+                self.enter(&mut writer, self.settings.lock_timeout).map_err(|e| self.name_holder(e))?;
+            if let Some(active) = view.active.clone() {
+                self.own_bytes(&view, &active)?;
+            }
+        }
+        let (active, end, last, sealed) = {
+            let view = self.view.read();
+            (view.active.clone(), view.end_lpos(), view.state.last().0, view.durable_before())
+        };
+        // Whatever lies before a live segment was synced before that segment's header was written.
+        self.durable.raise(sealed.0, sealed.1);
+        if self.durable.covers(lpos) {
+            return Ok(());
+        }
+        let Some(active) = active.filter(|active| active.owns_bytes()) else { return Err(lost()) };
+        self.files_stand(&active)?;
+        if let Err(source) = active.file.sync_data() {
+            self.poison(&source.to_string());
+            return Err(lost());
+        }
+        debug_assert!(end >= lpos && last >= seq, "the tail lies behind what was to be synced");
+        self.durable.raise(end, last);
+        self.raise_word(WORD_DURABLE, end);
+        Ok(())
+    }
+
+    /// Writes everything not yet vouched for again in place, the same bytes, through this process's own descriptor.
+    /// LOCK is held.
+    pub(super) fn own_bytes(&self, view: &View, active: &Active) -> Result<()> {
+        if active.owns_bytes() {
+            return Ok(());
+        }
+        let word = super::reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id).unwrap_or(0);
+        let vouched = self.durable.lpos.load(Ordering::Acquire).max(view.vouched_lpos).max(word);
+        // At the very start the header may not be durable either.
+        let from = if vouched > active.header.base_lpos { active.header.offset(vouched) } else { 0 };
+        if from < view.at.offset {
+            let mut bytes = vec![0; usize::try_from(view.at.offset - from).unwrap_or(0)];
+            let n = read_full(&*active.file, &mut bytes, from).context("read again", &active.path)?;
+            let bytes = bytes.get(..n).unwrap_or_default();
+            write_full(&*active.file, bytes, from)
+                .map_err(|(_, e)| Error::io(e, "write again", &active.path))?;
+        }
+        active.owns_bytes.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Syncs the active segment under LOCK, for rotation and healing.
+    pub(super) fn sync_active(&self, view: &View, active: &Active) -> Result<()> {
+        if let Err(source) = active.file.sync_data() {
+            self.poison(&source.to_string());
+            let from = Seq(self.durable.seq() + 1);
+            return Err(Error::new(ErrorKind::DurabilityLost { from }, "sync", &active.path));
+        }
+        self.durable.raise(view.end_lpos(), view.state.last().0);
+        self.raise_word(WORD_DURABLE, view.end_lpos());
+        Ok(())
+    }
+
+    /// A failed sync: nothing written since the last good one may survive, and no later sync proves otherwise.
+    fn poison(&self, why: &str) {
+        self.durable.poisoned.store(true, Ordering::Release);
+        self.raise_word(WORD_POISON, self.durable.lpos.load(Ordering::Acquire) + 1);
+        let written = write_poison(self, why);
+        self.durable.poison_unwritten.store(written.is_err(), Ordering::Release);
+        let mut finding = poison_finding(&self.paths, self.durable.seq());
+        finding.message = format!("{}: {why}", finding.message);
+        if let Err(e) = written {
+            finding.message = format!("{}; POISON could not be left for others: {e}", finding.message);
+        }
+        self.note(finding);
+    }
+
+    /// Raises a position word of the control block, under SYNC0. A hint: whatever goes wrong is harmless.
+    fn raise_word(&self, word: u64, position: u64) {
+        let raise = || -> Result<()> {
+            let lane = LockFile::open(&self.vfs, self.paths.sync0())?;
+            let _held = lane.acquire(Duration::from_millis(5))?;
+            let path = self.paths.control();
+            let file = self.vfs.open(&path, Open::Write).context("open", &path)?;
+            let mut block = vec![0; CONTROL_LEN + 1];
+            let n = read_full(&*file, &mut block, 0).context("read", &path)?;
+            let block = block.get(..n).unwrap_or_default();
+            if !control::is_block_of(block, self.meta.log_id) {
+                return Ok(());
+            }
+            let at = usize::try_from(word).unwrap_or(usize::MAX);
+            let now = block.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+            if control::position(self.meta.log_id, now).is_none_or(|known| known < position) {
+                let new = control::position_word(self.meta.log_id, position).to_le_bytes();
+                write_full(&*file, &new, word).map_err(|(_, e)| Error::io(e, "write", &path))?;
+            }
+            Ok(())
+        };
+        // Only a weaker verdict can follow from a word that stays behind.
+        let _ = raise();
+    }
+
+    /// Does what is due: interval syncs, and a Mark after a quiet second. Returns when to come again, as a time of
+    /// [`crate::vfs::Vfs::monotonic`]; `None` = not before the next commit.
+    ///
+    /// For hosts that forbid threads, and for tests; otherwise the housekeeping thread calls it.
+    ///
+    /// # Errors
+    /// As [`Log::flush`]; what is due stays due.
+    pub fn tick(&self) -> Result<Option<Duration>> {
+        self.check_fork()?;
+        let now = self.vfs.monotonic();
+        let (sync, mark) = {
+            let due = self.durable.due.lock();
+            (due.sync_at.is_some_and(|at| at <= now), due.mark_at.is_some_and(|at| at <= now))
+        };
+        if mark {
+            self.mark()?;
+            let mut due = self.durable.due.lock();
+            due.mark_at = None;
+            due.sync_at = None;
+        } else if sync {
+            self.flush()?;
+        }
+        self.tell();
+        Ok(self.durable.next_due())
+    }
+
+    /// Syncs, and says so behind the last frame, so that the log itself vouches for all of it.
+    ///
+    /// Nothing is written if a Mark stands there already, or if somebody else is writing: then the log is not quiet.
+    pub(super) fn mark(&self) -> Result<()> {
+        self.flush()?;
+        let mut writer = self.writer.lock();
+        let entered = self.enter(&mut writer, Duration::ZERO);
+        let (held, mut view, file_len) = match entered {
+            Ok(entered) => entered,
+            Err(e) if matches!(e.kind(), ErrorKind::Busy { .. }) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if view.ends_with_mark || !self.durable.covers(view.end_lpos()) {
+            return Ok(());
+        }
+        let Some(active) = view.active.clone() else { return Ok(()) };
+        let (mut batch, mut undoing) = self.start_batch(&mut writer, &mut view, &active)?;
+        batch.put_control(&Control::Mark { time: self.vfs.now() });
+        undoing.push(Undoing::Nothing);
+        let (_, error) = self.write_batch(&mut writer, &mut view, &active, batch, undoing, file_len);
+        let (end, seq) = (view.end_lpos(), view.state.last().0);
+        drop(view);
+        drop(held);
+        drop(writer);
+        match error {
+            Some(error) => Err(error),
+            None => self.make_durable(end, seq),
+        }
+    }
+}
+
+impl Drop for Log {
+    /// A clean close: what was written is synced and vouched for, if that needs no waiting.
+    fn drop(&mut self) {
+        let dirty = self.durable.next_due().is_some();
+        if self.session.is_some() && dirty && self.check_writable().is_ok() {
+            // Nobody is left to be told; the next opener sees what is missing.
+            let _ = self.mark();
+        }
+    }
+}
+
+fn write_poison(log: &Log, why: &str) -> Result<()> {
+    let path = log.paths.poison();
+    let text = format!(
+        "A sync of this log failed: {why}.\nEvents after {} may be lost by a power cut. See format-spec/recovery.md.\n\
+         session: {:016x}\ntime: {}\n",
+        log.durable.seq(),
+        log.session.as_ref().map_or(0, |session| session.id()),
+        log.vfs.now(),
+    );
+    let file = match log.vfs.open(&path, Open::Create) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(e) => return Err(Error::io(e, "create", &path)),
+    };
+    write_full(&*file, text.as_bytes(), 0).map_err(|(_, e)| Error::io(e, "write", &path))?;
+    file.sync_data().context("sync", &path)?;
+    log.vfs.sync_dir(log.paths.dir()).context("sync", log.paths.dir())
+}
+
+pub(super) fn poison_finding(paths: &Paths, durable: u64) -> Finding {
+    Finding {
+        severity: Severity::Damage,
+        code: "poisoned",
+        file: paths.poison(),
+        offset: None,
+        seq: Some(durable + 1),
+        message:
+            "a sync failed: what was appended since may not survive a power cut, although it can be read"
+                .into(),
+        remedy: "check the disk and copy the store elsewhere; the workspace stays readable, and nothing is appended",
+    }
+}

@@ -1,0 +1,311 @@
+//! A log as one process has read it so far: the fold, and the place in the bytes where reading goes on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::control_frame::Seal;
+use super::finding::Finding;
+use super::format::FRAME_HEADER_LEN;
+use super::frame::{FrameKind, NotAFrame, Salt};
+use super::reader::{Visit, Walk};
+use super::scan::{Content, Located, Position, Scanner, Stop};
+use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
+use super::state::{State, Vocabulary};
+use super::{LogId, paths::Paths};
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::{Open, Vfs, VfsFile, read_full};
+
+/// The segment that is being followed.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) file: Box<dyn VfsFile>,
+    pub(crate) path: PathBuf,
+    pub(crate) header: SegmentHeader,
+    pub(crate) salt: Salt,
+    /// Whether everything not yet vouched for has been written through this very descriptor, so that its syncs count.
+    pub(crate) owns_bytes: AtomicBool,
+}
+
+impl Active {
+    pub(crate) fn open(vfs: &dyn Vfs, path: PathBuf, header: SegmentHeader, how: Open) -> Result<Self> {
+        let file = vfs.open(&path, how).context("open", &path)?;
+        Ok(Active { salt: header.salt(), file, path, header, owns_bytes: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn owns_bytes(&self) -> bool {
+        self.owns_bytes.load(Ordering::Acquire)
+    }
+}
+
+/// A frame that was whole when it was read, and must still stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LastFrame {
+    offset: u64,
+    crc: u32,
+    seq: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) state: State,
+    pub(crate) active: Option<Arc<Active>>,
+    pub(crate) at: Position,
+    last: Option<LastFrame>,
+    /// Whether the last frame is a Mark, behind which none is written.
+    pub(crate) ends_with_mark: bool,
+    /// Highest event number that a frame vouches for.
+    pub(crate) vouched: u64,
+    /// lpos up to which everything is vouched for by a frame, as far as known; a lower bound.
+    pub(crate) vouched_lpos: u64,
+    /// The segments that were read, in order.
+    pub(crate) chain: Vec<SegmentName>,
+    pub(crate) damage: Option<Finding>,
+    pub(crate) too_new: Option<Finding>,
+}
+
+/// Where following the bytes came to an end.
+#[derive(Debug)]
+pub(crate) enum Tail {
+    /// At the end of the frames; `len` = length of the file.
+    Clean { len: u64 },
+    /// At a Seal whose successor is not live.
+    Sealed { seal: Seal, last_crc: u32 },
+    /// At bytes that are neither zero nor a frame that belongs there.
+    Broken,
+}
+
+impl View {
+    pub(crate) fn empty() -> Self {
+        View {
+            state: State::default(),
+            active: None,
+            at: Position { offset: 0, seq: 1, link: 0 },
+            last: None,
+            ends_with_mark: false,
+            vouched: 0,
+            vouched_lpos: 0,
+            chain: Vec::new(),
+            damage: None,
+            too_new: None,
+        }
+    }
+
+    /// Folds a frame. A frame whose numbers are known already is a copy (copy-forward) and changes nothing.
+    pub(crate) fn fold(&mut self, segment: &SegmentHeader, located: &Located<'_>, vocabulary: &Vocabulary) {
+        let header = &located.frame.header;
+        let vouches_for = header.vouches_for().unwrap_or(0);
+        self.vouched = self.vouched.max(vouches_for);
+        if vouches_for + 1 >= header.seq {
+            // All events before this frame were durable, and with them every byte before it.
+            self.vouched_lpos = self.vouched_lpos.max(segment.lpos(located.offset));
+        }
+        match &located.content {
+            Content::Commit(_) if header.seq <= self.state.last().0 => {}
+            Content::Commit(commit) => {
+                self.state.apply(commit, header.count, vocabulary);
+            }
+            Content::Control(control) => self.state.apply_control(header.seq, control),
+            Content::Ignored => {}
+        }
+        self.stand_behind(
+            located.offset,
+            located.frame.len() as u64,
+            header.kind,
+            located.frame.crc,
+            header.seq,
+        );
+    }
+
+    /// Moves behind a frame.
+    pub(crate) fn stand_behind(&mut self, offset: u64, len: u64, kind: FrameKind, crc: u32, seq: u64) {
+        self.ends_with_mark = kind == FrameKind::MARK;
+        self.last = Some(LastFrame { offset, crc, seq });
+        self.at.offset = offset + len;
+        self.at.link = crc;
+    }
+
+    pub(crate) fn visit(&mut self, visit: &Visit<'_, '_>, vocabulary: &Vocabulary) {
+        self.fold(visit.header, visit.located, vocabulary);
+    }
+
+    /// Takes over where a walk ended.
+    pub(crate) fn adopt(&mut self, vfs: &dyn Vfs, walk: &Walk, how: Open) -> Result<()> {
+        self.chain = walk.segments.iter().map(|s| s.header.file_name()).collect();
+        self.damage.clone_from(&walk.damage);
+        self.too_new.clone_from(&walk.too_new);
+        if let Some(last) = walk.last() {
+            self.at = last.summary.end;
+            self.active = Some(Arc::new(Active::open(vfs, last.path.clone(), last.header.clone(), how)?));
+            if last.summary.frames == 0 {
+                self.last = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// lpos of the end of what was read.
+    pub(crate) fn end_lpos(&self) -> u64 {
+        self.active.as_ref().map_or(0, |active| active.header.lpos(self.at.offset))
+    }
+
+    /// Reads on from the bytes, over Seals into live successors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreReplaced`] if what was read before no longer stands; system errors.
+    pub(crate) fn catch_up(
+        &mut self,
+        vfs: &dyn Vfs,
+        paths: &Paths,
+        log: LogId,
+        vocabulary: &Vocabulary,
+        how: Open,
+    ) -> Result<Tail> {
+        loop {
+            let Some(active) = self.active.clone() else { return Ok(Tail::Broken) };
+            let stat = active.file.stat().context("look at", &active.path)?;
+            if stat.len < self.at.offset {
+                return Err(replaced(&active, "it is shorter than what was read from it"));
+            }
+            if stat.len == self.at.offset && stat.links > 0 {
+                return Ok(Tail::Clean { len: stat.len });
+            }
+            let mut probe = [0; FRAME_HEADER_LEN];
+            let n = read_full(&*active.file, &mut probe, self.at.offset).context("read", &active.path)?;
+            if probe.get(..n).is_some_and(super::bytes::all_zero) {
+                if stat.links == 0 {
+                    return Err(replaced(&active, "it was deleted"));
+                }
+                return Ok(Tail::Clean { len: stat.len });
+            }
+            self.last_stands(&active)?;
+            let want = usize::try_from(stat.len - self.at.offset).unwrap_or(0);
+            let mut bytes = vec![0; want];
+            let n = read_full(&*active.file, &mut bytes, self.at.offset).context("read", &active.path)?;
+            bytes.truncate(n);
+            let origin = self.at.offset;
+            let mut scanner = Scanner::new(&bytes, origin, &active.salt, active.header.max_body, self.at);
+            let stop = loop {
+                match scanner.next_frame() {
+                    Ok(located) => {
+                        self.fold(&active.header, &located, vocabulary);
+                        self.at = scanner.position();
+                    }
+                    Err(stop) => break stop,
+                }
+            };
+            match stop {
+                Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) => {
+                    return Ok(Tail::Clean { len: stat.len });
+                }
+                Stop::Sealed { seal, crc } => {
+                    let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
+                    if !self.enter_successor(vfs, paths, log, &active.header, &seal, how)? {
+                        return Ok(Tail::Sealed { seal, last_crc });
+                    }
+                }
+                _ => return Ok(Tail::Broken),
+            }
+        }
+    }
+
+    /// The last frame that was read must still be there.
+    pub(crate) fn last_stands(&self, active: &Active) -> Result<()> {
+        let Some(last) = self.last else { return Ok(()) };
+        let mut head = [0; 16];
+        let n = read_full(&*active.file, &mut head, last.offset).context("read", &active.path)?;
+        let mut b = super::bytes::Bytes(head.get(4..n).unwrap_or_default());
+        if b.u32() == Some(last.crc) && b.u64() == Some(last.seq) {
+            Ok(())
+        } else {
+            Err(replaced(active, "the last frame that was read from it is no longer there"))
+        }
+    }
+
+    /// Stands at the start of a live segment. `own`: this process has written all there is in it.
+    pub(crate) fn enter(&mut self, next: Active, own: bool) {
+        self.at = Position::start_of(&next.header);
+        self.last = None;
+        self.ends_with_mark = false;
+        next.owns_bytes.store(own, Ordering::Release);
+        self.active = Some(Arc::new(next));
+    }
+
+    /// lpos and seq up to which everything was synced before the active segment's header was written.
+    pub(crate) fn durable_before(&self) -> (u64, u64) {
+        self.active.as_ref().map_or((0, 0), |a| (a.header.base_lpos, a.header.first_seq.saturating_sub(1)))
+    }
+
+    /// Moves into the live segment that answers a Seal; `false` if none is live.
+    fn enter_successor(
+        &mut self,
+        vfs: &dyn Vfs,
+        paths: &Paths,
+        log: LogId,
+        before: &SegmentHeader,
+        seal: &Seal,
+        how: Open,
+    ) -> Result<bool> {
+        let ordinal = before.ordinal_b + 1;
+        let plain =
+            SegmentName { ordinal_a: ordinal, ordinal_b: ordinal, generation: 0, id: seal.next_segment_id };
+        let mut candidates = vec![plain];
+        let dir = paths.log();
+        let mut listed = false;
+        loop {
+            for name in &candidates {
+                let path = paths.segment(name);
+                let file = match vfs.open(&path, how) {
+                    Ok(file) => file,
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                    Err(e) => return Err(Error::io(e, "open", &path)),
+                };
+                let mut head = [0; HEADER_LEN];
+                let n = read_full(&*file, &mut head, 0).context("read", &path)?;
+                let Ok(header) = SegmentHeader::decode(head.get(..n).unwrap_or_default()) else { continue };
+                if header.state != SegmentState::Live
+                    || header.log_id != log
+                    || header.stands_for != seal.next_segment_id
+                    || header.file_name() != *name
+                {
+                    continue;
+                }
+                self.chain.push(*name);
+                let salt = header.salt();
+                self.enter(Active { file, path, header, salt, owns_bytes: AtomicBool::new(false) }, false);
+                return Ok(true);
+            }
+            if listed {
+                return Ok(false);
+            }
+            // It may have been rewritten: then a higher generation stands for it.
+            listed = true;
+            candidates = vfs
+                .list(&dir)
+                .context("list", &dir)?
+                .iter()
+                .filter_map(|entry| SegmentName::parse(&entry.name))
+                .filter(|name| name.ordinal_a == ordinal && name.generation > 0)
+                .collect();
+            candidates.sort_unstable_by_key(|name| std::cmp::Reverse(*name));
+        }
+    }
+
+    /// Whether a segment that was read has been replaced by a repaired or compacted one.
+    pub(crate) fn chain_is_replaced(&self, vfs: &dyn Vfs, paths: &Paths) -> Result<bool> {
+        let dir = paths.log();
+        let there: Vec<_> = vfs
+            .list(&dir)
+            .context("list", &dir)?
+            .iter()
+            .filter_map(|entry| SegmentName::parse(&entry.name))
+            .collect();
+        Ok(self.chain.iter().any(|name| !there.contains(name)))
+    }
+}
+
+/// The error of a file that was changed underneath.
+pub(crate) fn replaced(active: &Active, how: &str) -> Error {
+    Error::new(ErrorKind::StoreReplaced { what: how.into() }, "follow", &active.path)
+}

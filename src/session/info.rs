@@ -1,0 +1,129 @@
+//! The bytes of a session's `.info`.
+
+use std::fmt;
+
+use crate::vfs::FileId;
+
+/// First bytes of the file.
+pub const MAGIC: [u8; 8] = [0x89, b'F', b'L', b'I', 0x0D, 0x0A, 0x1A, 0x0A];
+/// Layout number.
+pub const LAYOUT: u16 = 1;
+
+/// A log that a session has taken part in, and the control block it knew there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The log's id.
+    pub log: [u8; 16],
+    /// Identity of the control block's file.
+    pub control: FileId,
+}
+
+/// Who a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Process id, for people.
+    pub pid: u32,
+    /// The random number in its file's name; 0 = unreadable.
+    pub session: u64,
+    /// When it started, µs since 1970 UTC.
+    pub started: u64,
+    /// Release of foldlog it runs.
+    pub version: String,
+    /// What its host calls itself.
+    pub label: String,
+    /// The logs it is a witness of.
+    pub listings: Vec<Listing>,
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {}, foldlog {})", self.label, self.pid, self.version)
+    }
+}
+
+impl Info {
+    /// A stand-in for a session whose info cannot be read: it lists nothing, so it is nobody's witness.
+    pub(super) fn unreadable(name: &str) -> Self {
+        let (pid, session) = name.split_once('-').unwrap_or(("0", "0"));
+        Info {
+            pid: pid.parse().unwrap_or(0),
+            session: u64::from_str_radix(session, 16).unwrap_or(0),
+            started: 0,
+            version: "unknown".into(),
+            label: "unreadable session".into(),
+            listings: Vec::new(),
+        }
+    }
+
+    /// The bytes on disk.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&LAYOUT.to_le_bytes());
+        out.extend_from_slice(&self.pid.to_le_bytes());
+        out.extend_from_slice(&self.session.to_le_bytes());
+        out.extend_from_slice(&self.started.to_le_bytes());
+        for text in [&self.version, &self.label] {
+            out.extend_from_slice(&u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.extend_from_slice(&u16::try_from(self.listings.len()).unwrap_or(u16::MAX).to_le_bytes());
+        for listing in &self.listings {
+            out.extend_from_slice(&listing.log);
+            out.extend_from_slice(&listing.control.device.to_le_bytes());
+            out.extend_from_slice(&listing.control.inode.to_le_bytes());
+        }
+        let len = u32::try_from(out.len() + 4).unwrap_or(u32::MAX);
+        if let Some(place) = out.get_mut(8..12) {
+            place.copy_from_slice(&len.to_le_bytes());
+        }
+        let crc = crc32fast::hash(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads the whole file; `None` if it is not one, whatever the reason.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (before, crc) = bytes.split_last_chunk::<4>()?;
+        if crc32fast::hash(before) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let mut b = before;
+        if *take::<8>(&mut b)? != MAGIC
+            || u32::from_le_bytes(*take(&mut b)?) as usize != bytes.len()
+            || u16::from_le_bytes(*take(&mut b)?) != LAYOUT
+        {
+            return None;
+        }
+        let pid = u32::from_le_bytes(*take(&mut b)?);
+        let session = u64::from_le_bytes(*take(&mut b)?);
+        let started = u64::from_le_bytes(*take(&mut b)?);
+        let (version, label) = (text(&mut b)?, text(&mut b)?);
+        let count = u16::from_le_bytes(*take(&mut b)?);
+        let mut listings = Vec::new();
+        for _ in 0..count {
+            listings.push(Listing {
+                log: *take(&mut b)?,
+                control: FileId {
+                    device: u64::from_le_bytes(*take(&mut b)?),
+                    inode: u128::from_le_bytes(*take(&mut b)?),
+                },
+            });
+        }
+        b.is_empty().then_some(Info { pid, session, started, version, label, listings })
+    }
+}
+
+fn take<'a, const N: usize>(b: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (head, rest) = b.split_first_chunk::<N>()?;
+    *b = rest;
+    Some(head)
+}
+
+fn text(b: &mut &[u8]) -> Option<String> {
+    let len = usize::from(u16::from_le_bytes(*take(b)?));
+    let (head, rest) = b.split_at_checked(len)?;
+    *b = rest;
+    String::from_utf8(head.to_vec()).ok()
+}
