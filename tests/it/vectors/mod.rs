@@ -92,6 +92,7 @@ fn vectors_mean_what_they_state() {
     assert!(all.len() >= 60 && refused >= 40, "{} vectors, {refused} of them invalid", all.len());
     for vector in &all {
         let Outcome { json, lines } = outcome(vector);
+        let json: String = json.chars().take(500).collect();
         let starts = match vector.want {
             Want::Events { end, stop, events } => {
                 let lines = lines.unwrap_or_default();

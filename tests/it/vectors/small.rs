@@ -3,12 +3,14 @@
 use std::fmt::Write;
 
 use foldlog::log::format::{
-    CONTROL_LEN, CONTROL_WORDS, SESSION_MAGIC, WORD_ACTIVE, WORD_BOOT, WORD_CHANGES, WORD_DIRTY,
-    WORD_DURABLE, WORD_FORMAT_GENERATION, WORD_HOLDER, WORD_LANES, WORD_POISON, WORD_SNAPSHOT, WORD_TAIL,
+    CONTROL_LEN, CONTROL_WORDS, WORD_ACTIVE, WORD_BOOT, WORD_CHANGES, WORD_DIRTY, WORD_DURABLE,
+    WORD_FORMAT_GENERATION, WORD_HOLDER, WORD_LANES, WORD_POISON, WORD_SNAPSHOT, WORD_TAIL,
 };
 use foldlog::log::meta::{BadMeta, Binding, WorkspaceMeta};
 use foldlog::log::{LogId, control};
+use foldlog::session::{Info, Listing};
 use foldlog::store::meta::StoreMeta;
+use foldlog::vfs::FileId;
 
 use super::build::{LOG, TIME, VERSION};
 use super::{Outcome, Vector, Want};
@@ -285,39 +287,34 @@ pub(super) fn read_control(bytes: &[u8]) -> Outcome {
     ))
 }
 
-fn info(label: &[u8], entries: u8) -> Vec<u8> {
-    let mut out = SESSION_MAGIC.to_vec();
-    out.extend_from_slice(&[0, 0, 0, 0, 1, 0]);
-    out.extend_from_slice(&4321u32.to_le_bytes());
-    out.extend_from_slice(&0x0BAD_CAFE_F00D_D00D_u64.to_le_bytes());
-    out.extend_from_slice(&TIME.to_le_bytes());
-    for text in [&b"0.1.0"[..], label] {
-        out.extend_from_slice(&u16::try_from(text.len()).unwrap().to_le_bytes());
-        out.extend_from_slice(text);
-    }
-    out.extend_from_slice(&u16::from(entries).to_le_bytes());
-    for n in 1..=entries {
-        out.extend_from_slice(&[n; 16]);
-        out.extend_from_slice(&(0xFD00 + u64::from(n)).to_le_bytes());
-        out.extend_from_slice(&(u128::from(n) << 100 | 12).to_le_bytes());
-    }
-    let length = u32::try_from(out.len() + 4).unwrap();
-    out.extend_from_slice(&[0; 4]);
-    mended(out, 8, &length.to_le_bytes())
+fn info(label: &str, logs: u8) -> Vec<u8> {
+    let listing = |n: u8| Listing {
+        log: [n; 16],
+        control: FileId { device: 0xFD00 + u64::from(n), inode: u128::from(n) << 100 | 12 },
+    };
+    let info = Info {
+        pid: 4321,
+        session: 0x0BAD_CAFE_F00D_D00D,
+        started: TIME,
+        version: "0.1.0".into(),
+        label: label.into(),
+        listings: (1..=logs).map(listing).collect(),
+    };
+    info.encode()
 }
 
 fn infos() -> Vec<Vector> {
     const KIND: &str = "info";
-    let plain = info(b"editor", 1);
+    let plain = info("editor", 1);
     let mut left_over = plain.clone();
     left_over.push(0);
     let length = u32::try_from(left_over.len()).unwrap().to_le_bytes();
-    let long = info(&[b'x'; 65_535 - 4], 0);
+    let long = info(&"x".repeat(65_535), 0);
     // The version's length stands at 34, its text at 36, the label's length at 41, its text at 43.
     vec![
         good("info", KIND, plain.clone()),
-        good("info-without-log-and-label", KIND, info(b"", 0)),
-        good("info-two-logs", KIND, info("\"Fenster\" ä".as_bytes(), 2)),
+        good("info-without-log-and-label", KIND, info("", 0)),
+        good("info-two-logs", KIND, info("\"Fenster\" ä", 2)),
         bad("info-empty", KIND, Vec::new(), "unreadable"),
         bad("info-magic", KIND, mended(plain.clone(), 3, b"S"), "unreadable"),
         bad("info-cut-behind-magic", KIND, plain[..10].to_vec(), "unreadable"),
@@ -334,45 +331,24 @@ fn infos() -> Vec<Vector> {
 }
 
 pub(super) fn read_info(bytes: &[u8]) -> Outcome {
-    info_fields(bytes).map_or_else(|| refused("unreadable"), fields)
-}
-
-fn info_fields(bytes: &[u8]) -> Option<String> {
-    fn take<'a>(rest: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
-        let (head, tail) = rest.split_at_checked(n)?;
-        *rest = tail;
-        Some(head)
-    }
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u128, |n, byte| n << 8 | u128::from(*byte));
-    let (mut rest, crc) = bytes.split_last_chunk::<4>()?;
-    if bytes.len() > 64 << 10 || crc32fast::hash(rest) != u32::from_le_bytes(*crc) {
-        return None;
-    }
-    let rest = &mut rest;
-    if take(rest, 8)? != SESSION_MAGIC
-        || number(take(rest, 4)?) != bytes.len() as u128
-        || take(rest, 2)? != [1, 0]
-    {
-        return None;
-    }
-    let (pid, session, started) = (number(take(rest, 4)?), number(take(rest, 8)?), number(take(rest, 8)?));
-    let mut texts = Vec::new();
-    for _ in 0..2 {
-        let len = number(take(rest, 2)?);
-        let text = str::from_utf8(take(rest, usize::try_from(len).ok()?)?).ok()?;
-        texts.push(serde_json::to_string(text).unwrap());
-    }
-    let mut logs = Vec::new();
-    for _ in 0..number(take(rest, 2)?) {
-        let (log, device, inode) = (take(rest, 16)?, number(take(rest, 8)?), number(take(rest, 16)?));
-        logs.push(format!(r#"{{"log_id":"{}","device":"{device:016x}","inode":"{inode:032x}"}}"#, hex(log)));
-    }
-    rest.is_empty().then(|| {
-        format!(
-            r#"{{"pid":{pid},"session":"{session:016x}","started":{started},"version":{},"label":{},"logs":[{}]}}"#,
-            texts[0],
-            texts[1],
-            logs.join(",")
-        )
-    })
+    let Some(info) = Info::decode(bytes) else { return refused("unreadable") };
+    let text = |text: &str| serde_json::to_string(text).unwrap();
+    let logs: Vec<_> = info
+        .listings
+        .iter()
+        .map(|listing| {
+            let FileId { device, inode } = listing.control;
+            let log = hex(&listing.log);
+            format!(r#"{{"log_id":"{log}","device":"{device:016x}","inode":"{inode:032x}"}}"#)
+        })
+        .collect();
+    fields(format!(
+        r#"{{"pid":{},"session":"{:016x}","started":{},"version":{},"label":{},"logs":[{}]}}"#,
+        info.pid,
+        info.session,
+        info.started,
+        text(&info.version),
+        text(&info.label),
+        logs.join(",")
+    ))
 }
