@@ -72,7 +72,7 @@ impl Log {
     /// # Concurrency
     /// Any thread of any process. Commits of threads that wait at the same time share one write and one sync.
     pub fn commit(
-        &self,
+        self: &Arc<Self>,
         durability: Durability,
         closure: impl FnOnce(&State, &mut Draft) -> Result<()> + Send + 'static,
     ) -> Result<Receipt> {
@@ -103,7 +103,11 @@ impl Log {
         self.tell();
         let outcome = job.outcome.lock().take();
         match outcome {
-            Some(Outcome::Done(receipt, behind)) => self.acknowledge(receipt, behind, durability),
+            Some(Outcome::Done(receipt, behind)) => {
+                let receipt = self.acknowledge(receipt, behind, durability)?;
+                super::housekeeping::look_after(self);
+                Ok(receipt)
+            }
             Some(Outcome::Failed(error)) => Err(self.name_holder(error)),
             Some(Outcome::Panicked(payload)) => resume_unwind(payload),
             None => Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir())),
@@ -129,10 +133,9 @@ impl Log {
             }
             Durability::Buffered => receipt.durable = self.durable.covers(behind),
         }
-        if receipt.count > 0 && !receipt.durable {
+        if receipt.count > 0 && !receipt.again {
             self.durable.note_append(self.vfs.monotonic());
         }
-        super::housekeeping::wake(self);
         Ok(receipt)
     }
 

@@ -185,7 +185,7 @@ pub struct Log {
     untold: Mutex<Vec<Finding>>,
     forks: u64,
     /// Whether the housekeeping thread looks after this log.
-    pub(super) housekeeping: AtomicBool,
+    pub(super) adopted: AtomicBool,
 }
 
 impl Log {
@@ -201,8 +201,9 @@ impl Log {
         settings: Settings,
         sessions: PathBuf,
         session: Option<Arc<Session>>,
+        barrier: Option<String>,
     ) -> Result<(Arc<Log>, OpenReport)> {
-        let barrier = meta.write_barrier().map(|bad| bad.to_string());
+        let barrier = barrier.or_else(|| meta.write_barrier().map(|bad| bad.to_string()));
         let session = session.filter(|_| barrier.is_none());
         let (view, walk) = read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())?;
         let mut report = report(&view, &walk);
@@ -246,7 +247,7 @@ impl Log {
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             forks,
-            housekeeping: AtomicBool::new(false),
+            adopted: AtomicBool::new(false),
         });
         for finding in &report.findings {
             log.note(finding.clone());
@@ -271,6 +272,20 @@ impl Log {
         }
         log.tell();
         Ok((log, report))
+    }
+
+    /// What an opener who shares this engine is told: the present state.
+    pub(crate) fn report(&self) -> OpenReport {
+        let view = self.view.read();
+        OpenReport {
+            seq: view.state.last(),
+            events: view.state.events(),
+            commits: view.state.commits(),
+            segments: view.chain.len(),
+            verdict: None,
+            vouched: Seq(view.vouched),
+            findings: self.findings.lock().clone(),
+        }
     }
 
     /// The log's identity.

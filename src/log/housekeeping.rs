@@ -1,6 +1,7 @@
 //! The one thread a process may have: interval syncs and Marks when they are due. Nothing above `Buffered` but
 //! `Interval` depends on its being timely, and it never holds up an exit.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -36,8 +37,19 @@ fn shared() -> &'static Shared {
     SHARED.get_or_init(Shared::default)
 }
 
-/// Has the thread look after a log from its first write on.
-pub(super) fn adopt(log: &Arc<Log>) {
+/// Has the thread look after a log from its first write on, and tells it that something may be due.
+pub(super) fn look_after(log: &Arc<Log>) {
+    if log.settings.housekeeping == Housekeeping::Off {
+        return;
+    }
+    if !log.adopted.swap(true, Ordering::AcqRel) {
+        adopt(log);
+    } else if log.durable.take_news() {
+        shared().changed.notify_one();
+    }
+}
+
+fn adopt(log: &Arc<Log>) {
     let shared = shared();
     let mut logs = shared.logs.lock();
     logs.all.retain(|known| known.strong_count() > 0);
@@ -48,13 +60,8 @@ pub(super) fn adopt(log: &Arc<Log>) {
         // Without a thread the host may still tick; commits do not depend on it.
         logs.running_in = spawned.is_ok().then_some(forks);
     }
-}
-
-/// Tells the thread that something may be due earlier than it thinks.
-pub(super) fn wake(log: &Log) {
-    if log.housekeeping.load(std::sync::atomic::Ordering::Relaxed) && log.durable.next_due().is_some() {
-        shared().changed.notify_one();
-    }
+    drop(logs);
+    shared.changed.notify_one();
 }
 
 fn run() {

@@ -34,6 +34,7 @@ mod view;
 pub use draft::{Draft, Durability, NewEvent, Receipt};
 pub use engine::{Health, Log, OnEvent, OpenReport, Recovery, Settings, Status};
 pub use housekeeping::Housekeeping;
+pub(crate) use lock::LockFile;
 pub use meta::{BadMeta, Binding, WorkspaceMeta};
 pub use paths::Paths;
 pub use state::{State, Unknown, Vocabulary};

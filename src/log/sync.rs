@@ -32,6 +32,8 @@ pub(super) struct Durable {
     poisoned: AtomicBool,
     poison_unwritten: AtomicBool,
     due: Mutex<Due>,
+    /// Whether something came due earlier than the housekeeping thread was told.
+    news: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +51,7 @@ impl Durable {
             poisoned: AtomicBool::new(poisoned),
             poison_unwritten: AtomicBool::new(false),
             due: Mutex::new(Due::default()),
+            news: AtomicBool::new(false),
         }
     }
 
@@ -77,12 +80,22 @@ impl Durable {
     pub(super) fn want_within(&self, now: Duration, ms: u32) {
         let at = now + Duration::from_millis(ms.into());
         let mut due = self.due.lock();
-        due.sync_at = Some(due.sync_at.map_or(at, |earlier| earlier.min(at)));
+        if due.sync_at.is_none_or(|earlier| at < earlier) {
+            due.sync_at = Some(at);
+            self.news.store(true, Ordering::Release);
+        }
+    }
+
+    pub(super) fn take_news(&self) -> bool {
+        self.news.load(Ordering::Acquire) && self.news.swap(false, Ordering::AcqRel)
     }
 
     /// Starts the quiet second anew.
     pub(super) fn note_append(&self, now: Duration) {
-        self.due.lock().mark_at = Some(now + QUIET);
+        // The thread need not hear of a second that starts anew: it finds out when it comes for the old one.
+        if self.due.lock().mark_at.replace(now + QUIET).is_none() {
+            self.news.store(true, Ordering::Release);
+        }
     }
 
     /// When something is to be done next.
@@ -301,14 +314,26 @@ impl Log {
     }
 }
 
-impl Drop for Log {
-    /// A clean close: what was written is synced and vouched for, if that needs no waiting.
-    fn drop(&mut self) {
-        let dirty = self.durable.next_due().is_some();
-        if self.session.is_some() && dirty && self.check_writable().is_ok() {
-            // Nobody is left to be told; the next opener sees what is missing.
-            let _ = self.mark();
+impl Log {
+    /// Syncs and vouches for the end, if this process has appended anything that is not vouched for.
+    ///
+    /// # Errors
+    /// As [`Log::flush`].
+    pub fn settle(&self) -> Result<()> {
+        if self.durable.next_due().is_none() || self.session.is_none() {
+            return Ok(());
         }
+        self.mark()?;
+        *self.durable.due.lock() = Due::default();
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    /// A clean close, if nothing is in its way.
+    fn drop(&mut self) {
+        // Nobody is left to be told; the next opener sees what is missing.
+        let _ = self.settle();
     }
 }
 

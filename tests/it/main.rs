@@ -1,7 +1,9 @@
-//! The integration tests, one binary.
+//! The integration tests, one binary: half the link time.
 
+mod commit_basics;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
 mod layers;
 mod spec_numbers;
+mod spec_store;
 mod vectors;

@@ -381,7 +381,7 @@ pub(super) mod linux {
     pub(in crate::vfs::os) fn mount_type(mountinfo: &[u8], path: &Path) -> Option<String> {
         let mut best: Option<(usize, String)> = None;
         for line in mountinfo.split(|&b| b == b'\n') {
-            // 36 35 98:0 /root/in/fs /mount\040point rw,noatime master:1 - ext4 /dev/vda1 rw
+            // 36 35 98:0 /sub/in/fs /mount\040point rw,noatime master:1 - ext4 /dev/vda1 rw
             let mut fields = line.split(|&b| b == b' ');
             let Some(point) = fields.nth(4).map(unescape) else { continue };
             let Some(name) = fields.skip_while(|f| *f != b"-").nth(1) else { continue };

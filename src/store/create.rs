@@ -1,0 +1,282 @@
+//! Making stores and workspaces. A store comes into being by its META, put in place last; a workspace by one rename of
+//! a complete folder. Whoever is killed in between leaves nothing that could be taken for either.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::meta::StoreMeta;
+use super::{bad_meta, place, read_small};
+use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::log::finding::{Finding, Severity};
+use crate::log::format::STORE_META_LEN;
+use crate::log::rotate::{new_segment_id, plain_header, writer_version};
+use crate::log::segment::SegmentState;
+use crate::log::{Binding, LockFile, LogId, Paths, WorkspaceMeta, control};
+use crate::vfs::{Existing, FileKind, Open, Vfs, write_full};
+
+/// What a folder is.
+pub(super) enum Found {
+    /// A store.
+    Store(StoreMeta),
+    /// Absent or empty.
+    Nothing,
+    /// Parts of a store that was never finished.
+    Unfinished,
+}
+
+const FOLDERS: [&str; 2] = ["sessions", "workspaces"];
+const LOCKS: [&str; 1] = ["BIND"];
+/// Lock targets of a workspace.
+const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
+
+/// Looks at a folder that should be, or become, a store.
+pub(super) fn look(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
+    let path = root.join("META");
+    match read_small(vfs, &path, STORE_META_LEN) {
+        Ok(bytes) => {
+            return StoreMeta::decode(&bytes).map(Found::Store).map_err(|bad| bad_meta(bad, &path, "store"));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            let why = "a file, not a folder".into();
+            return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
+        }
+        Err(e) => return Err(Error::io(e, "read", &path)),
+    }
+    let entries = match vfs.list(root) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            let why = "a file, not a folder".into();
+            return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
+        }
+        Err(e) => return Err(Error::io(e, "list", root)),
+    };
+    let mut any = false;
+    for entry in &entries {
+        let ours = match entry.kind {
+            FileKind::Dir => FOLDERS.contains(&entry.name.as_str()),
+            FileKind::File => LOCKS.contains(&entry.name.as_str()) || entry.name.starts_with(".new-META-"),
+            _ => false,
+        };
+        // A fresh volume has this folder of its own; it says nothing about who uses the volume.
+        if entry.name == "lost+found" && entry.kind == FileKind::Dir {
+            continue;
+        }
+        if !ours {
+            let why = format!("no META, and something else is there: {}", entry.name);
+            return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
+        }
+        any = true;
+    }
+    let workspaces = root.join("workspaces");
+    if let Some(lost) = any
+        .then(|| vfs.list(&workspaces).unwrap_or_default())
+        .and_then(|all| all.into_iter().find(|entry| !entry.name.starts_with('.')))
+    {
+        return Err(Error::new(
+            ErrorKind::Damaged(Box::new(Finding {
+                severity: Severity::Damage,
+                code: "bad-meta",
+                file: path,
+                offset: None,
+                seq: None,
+                message: format!("the store's META is missing, although it has workspaces ({})", lost.name),
+                remedy: "bring META back from a copy; the workspaces are untouched",
+            })),
+            "open",
+            root,
+        ));
+    }
+    Ok(if any { Found::Unfinished } else { Found::Nothing })
+}
+
+/// Makes a store, or finishes one; answers with the winner's META if another process was quicker.
+pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
+    folder_and_parents(vfs, root)?;
+    for name in FOLDERS {
+        folder(vfs, &root.join(name))?;
+    }
+    for name in LOCKS {
+        empty_file(vfs, &root.join(name))?;
+    }
+    vfs.sync_dir(root).context("sync", root)?;
+    let mut random = [0; 24];
+    vfs.random(&mut random).context("draw an id for", root)?;
+    let (store_id, tail) =
+        random.split_first_chunk::<16>().map_or(([0; 16], &[][..]), |(id, tail)| (*id, tail));
+    let suffix: String = tail.iter().map(|b| format!("{b:02x}")).collect();
+    let meta = StoreMeta::new(store_id, vfs.now(), writer_version());
+    let (temporary, path) = (root.join(format!(".new-META-{suffix}")), root.join("META"));
+    new_file(vfs, &temporary, &meta.encode())?;
+    match vfs.rename(&temporary, &path, Existing::Keep) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let _ = vfs.unlink(&temporary);
+        }
+        Err(e) => return Err(Error::io(e, "publish", &path)),
+    }
+    vfs.sync_dir(root).context("sync", root)?;
+    match look(vfs, root)? {
+        Found::Store(meta) => Ok(meta),
+        _ => Err(Error::new(ErrorKind::StoreReplaced { what: "META vanished".into() }, "create", root)),
+    }
+}
+
+fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    match vfs.create_dir(dir) {
+        Ok(()) => sync_parent(vfs, dir),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
+                Some(parent) => {
+                    folder_and_parents(vfs, parent)?;
+                    vfs.create_dir(dir).context("create", dir)?;
+                    sync_parent(vfs, dir)
+                }
+                None => Err(Error::io(e, "create", dir)),
+            }
+        }
+        Err(e) => Err(Error::io(e, "create", dir)),
+    }
+}
+
+fn sync_parent(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
+        // A parent that may be entered but not read cannot be synced; it is not ours to demand more of.
+        Some(parent) => match vfs.sync_dir(parent) {
+            Err(e) if e.kind() != io::ErrorKind::PermissionDenied => Err(Error::io(e, "sync", parent)),
+            _ => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+fn folder(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    match vfs.create_dir(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(Error::io(e, "create", dir)),
+        _ => Ok(()),
+    }
+}
+
+fn empty_file(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    match vfs.open(path, Open::Create) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(Error::io(e, "create", path)),
+    }
+}
+
+fn new_file(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
+    let file = vfs.open(path, Open::Create).context("create", path)?;
+    let written = write_full(&*file, bytes, 0)
+        .map_err(|(_, e)| Error::io(e, "write", path))
+        .and_then(|()| file.sync_data().context("sync", path));
+    drop(file);
+    if written.is_err() {
+        let _ = vfs.unlink(path);
+    }
+    written
+}
+
+/// Makes a workspace under the store's BIND lock, unless `find` finds it by then; returns its folder's name.
+pub(super) fn workspace(
+    vfs: &Arc<dyn Vfs>,
+    root: &Path,
+    binding: &Binding,
+    patience: Duration,
+    find: &dyn Fn() -> Result<Option<String>>,
+) -> Result<String> {
+    let bind = LockFile::open(vfs, root.join("BIND"))?;
+    let _held = bind.acquire(patience)?;
+    if let Some(name) = find()? {
+        return Ok(name);
+    }
+    let vfs = &**vfs;
+    let dir = root.join("workspaces");
+    let name = place::folder_name(binding);
+    let mut random = [0; 24];
+    vfs.random(&mut random).context("draw ids for", &dir)?;
+    let (log_id, tail) =
+        random.split_first_chunk::<16>().map_or(([0; 16], &[][..]), |(id, tail)| (*id, tail));
+    let suffix: String = tail.iter().map(|b| format!("{b:02x}")).collect();
+    let temporary = dir.join(format!(".new-{suffix}"));
+    let built = complete_folder(vfs, &temporary, LogId(log_id), binding).and_then(|()| {
+        match vfs.rename(&temporary, &dir.join(&name), Existing::Keep) {
+            Ok(()) => vfs.sync_dir(&dir).context("sync", &dir).map(|()| true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(Error::io(e, "publish", &dir.join(&name))),
+        }
+    });
+    if !matches!(built, Ok(true)) {
+        throw_away(vfs, &temporary);
+    }
+    built.map(|_| name)
+}
+
+/// META, lock targets, control block and first segment, all synced and closed.
+fn complete_folder(vfs: &dyn Vfs, dir: &Path, log_id: LogId, binding: &Binding) -> Result<()> {
+    let paths = Paths::new(dir);
+    vfs.create_dir(dir).context("create", dir)?;
+    let now = vfs.now();
+    new_file(
+        vfs,
+        &paths.meta(),
+        &WorkspaceMeta::new(log_id, now, writer_version(), binding.clone()).encode(),
+    )?;
+    for name in WORKSPACE_LOCKS {
+        new_file(vfs, &dir.join(name), &[])?;
+    }
+    new_file(vfs, &paths.control(), &control::encode(log_id))?;
+    vfs.create_dir(&paths.log()).context("create", &paths.log())?;
+    let id = new_segment_id(vfs).context("draw a segment id for", dir)?;
+    let mut header = plain_header(log_id, id, 1, now);
+    header.state = SegmentState::Live;
+    header.first_seq = 1;
+    new_file(vfs, &paths.segment(&header.file_name()), &header.encode())?;
+    vfs.create_dir(&paths.quarantine()).context("create", &paths.quarantine())?;
+    for folder in [&paths.log(), &paths.quarantine(), dir] {
+        vfs.sync_dir(folder).context("sync", folder)?;
+    }
+    Ok(())
+}
+
+/// Removes a folder that never became a workspace: only files and folders that [`complete_folder`] makes.
+fn throw_away(vfs: &dyn Vfs, dir: &Path) {
+    for sub in ["log", "quarantine", ""] {
+        let sub = dir.join(sub);
+        for entry in vfs.list(&sub).unwrap_or_default().iter().filter(|entry| entry.kind == FileKind::File) {
+            let _ = vfs.unlink(&sub.join(&entry.name));
+        }
+        let _ = vfs.remove_dir(&sub);
+    }
+}
+
+/// A workspace that has META but lacks another part is damaged, never new.
+pub(super) fn missing_part(vfs: &dyn Vfs, paths: &Paths) -> Result<Option<Finding>> {
+    for name in WORKSPACE_LOCKS.into_iter().chain(["log"]) {
+        let path = paths.dir().join(name);
+        match vfs.stat(&path) {
+            Ok(stat) if stat.kind == if name == "log" { FileKind::Dir } else { FileKind::File } => {}
+            Ok(stat) => {
+                let why = format!("{:?} where {name} should be", stat.kind);
+                return Err(Error::new(ErrorKind::Foreign { what: "workspace", why }, "open", &path));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(Finding {
+                    severity: Severity::Damage,
+                    code: "incomplete-workspace",
+                    file: path,
+                    offset: None,
+                    seq: None,
+                    message: format!("{name} is missing from the workspace's folder"),
+                    remedy: "bring it back from a copy; an empty file does for a lock target, if no process has the store open",
+                }));
+            }
+            Err(e) => return Err(Error::io(e, "look at", &path)),
+        }
+    }
+    Ok(None)
+}
