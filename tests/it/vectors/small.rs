@@ -236,6 +236,7 @@ fn controls() -> Vec<Vector> {
     put(&mut unchecked, WORD_TAIL, 4096 << 16);
     put(&mut unchecked, WORD_DURABLE, control::position_word(LOG, 4096) ^ 1);
     put(&mut unchecked, WORD_POISON, control::position_word(other, 4096));
+    put(&mut unchecked, WORD_DIRTY, control::position_word(LOG, 0));
     let identity = |at: usize, new: &[u8]| {
         let mut block = fresh.clone();
         let head = mended(block[..40].to_vec(), at, new);
