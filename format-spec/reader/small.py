@@ -64,8 +64,8 @@ def workspace_meta(data):
     refuse_if(len(data) < 14, "damaged")
     format_ = int.from_bytes(data[12:14], "little")
     refuse_if(format_ > 1, "too-new")
-    wrong_length = int.from_bytes(data[8:12], "little") != len(data) or len(data) > 1 << 20
-    refuse_if(format_ == 0 or wrong_length or len(data) < 86 or crc_fails(data), "damaged")
+    wrong_length = int.from_bytes(data[8:12], "little") != len(data) or not 89 <= len(data) <= 1 << 20
+    refuse_if(format_ == 0 or wrong_length or crc_fails(data), "damaged")
     head = Ksy.WorkspaceHead(KaitaiStream(BytesIO(data[8:])))
     too_new = head.codec or head.features.incompat or head.features.min_reader > LEVEL
     refuse_if(too_new, "too-new")

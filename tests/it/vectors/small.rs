@@ -138,6 +138,8 @@ fn workspace_metas() -> Vec<Vector> {
     let mut left_over = plain.clone();
     left_over.push(0);
     let length = u32::try_from(left_over.len()).unwrap().to_le_bytes();
+    // Whole by its length and checksum, yet too short: what stands where its incompat bits should be is no evidence.
+    let short = mended(plain[..30].to_vec(), 8, &[30, 0, 0, 0, 1, 0]);
     vec![
         good("workspace-meta", KIND, plain.clone()),
         good("workspace-meta-bound-to-nothing", KIND, with(|m| m.bindings = vec![Binding::None])),
@@ -148,6 +150,7 @@ fn workspace_metas() -> Vec<Vector> {
         bad("workspace-meta-magic", KIND, mended(plain.clone(), 3, b"S"), "magic"),
         bad("workspace-meta-cut", KIND, plain[..60].to_vec(), "damaged"),
         bad("workspace-meta-cut-behind-magic", KIND, plain[..8].to_vec(), "damaged"),
+        bad("workspace-meta-too-short", KIND, short, "damaged"),
         bad("workspace-meta-long", KIND, long, "damaged"),
         bad("workspace-meta-flip", KIND, flipped(plain.clone(), 50), "damaged"),
         bad("workspace-meta-reserved", KIND, mended(plain.clone(), 38, &[1]), "damaged"),
