@@ -11,6 +11,7 @@ mod bodies;
 mod build;
 mod frames;
 mod headers;
+mod mutate;
 mod read;
 mod small;
 mod valid;
