@@ -4,6 +4,7 @@ mod commit_basics;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
 mod layers;
+mod repair;
 mod sim_toy_log;
 mod spec_numbers;
 mod spec_store;
