@@ -125,22 +125,23 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
     }
 }
 
+/// Makes a folder and those above it that are missing. Others may be doing the same; whoever is first makes it.
 fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
-        Ok(()) => sync_parent(vfs, dir),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
                 Some(parent) => {
                     folder_and_parents(vfs, parent)?;
-                    vfs.create_dir(dir).context("create", dir)?;
-                    sync_parent(vfs, dir)
+                    folder(vfs, dir)?;
                 }
-                None => Err(Error::io(e, "create", dir)),
+                None => return Err(Error::io(e, "create", dir)),
             }
         }
-        Err(e) => Err(Error::io(e, "create", dir)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(e) => return Err(Error::io(e, "create", dir)),
+        Ok(()) => {}
     }
+    sync_parent(vfs, dir)
 }
 
 fn sync_parent(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
