@@ -1,0 +1,33 @@
+//! The test modules that Linux alone has, each with its reason. All others also pass on Windows (under Wine).
+//!
+//! A test below compares this list with the guarded modules of `main.rs`, so that none goes missing elsewhere in
+//! silence.
+
+use crate::worker::Stage;
+
+/// Module, and why the other systems cannot have it.
+const MODULES: &[(&str, &str)] = &[];
+
+/// What the workers of those modules can be.
+pub(crate) const ROLES: &[(&str, fn(&mut Stage))] = &[];
+
+#[test]
+fn guarded_modules_are_listed_with_their_reason() {
+    let main = include_str!("main.rs");
+    let mut guarded = Vec::new();
+    let mut guard = false;
+    for line in main.lines().map(str::trim) {
+        if line.starts_with("#[cfg(") {
+            assert_eq!(line, "#[cfg(target_os = \"linux\")]", "a guard that this list knows nothing of");
+            guard = true;
+        } else if let Some(name) = line.strip_prefix("mod ").and_then(|m| m.strip_suffix(';')) {
+            if std::mem::take(&mut guard) {
+                guarded.push(name);
+            }
+        }
+    }
+    guarded.retain(|name| *name != "linux_only");
+    let listed: Vec<_> = MODULES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(guarded, listed, "main.rs and this list differ");
+    assert!(MODULES.iter().all(|(_, why)| why.len() > 20));
+}
