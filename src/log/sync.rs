@@ -34,6 +34,8 @@ pub(super) struct Durable {
     due: Mutex<Due>,
     /// Whether something came due earlier than the housekeeping thread was told.
     news: AtomicBool,
+    /// Whether the folders that lead to the log have been synced by this process.
+    names_synced: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +54,7 @@ impl Durable {
             poison_unwritten: AtomicBool::new(false),
             due: Mutex::new(Due::default()),
             news: AtomicBool::new(false),
+            names_synced: AtomicBool::new(false),
         }
     }
 
@@ -202,7 +205,24 @@ impl Log {
             write_full(&*active.file, bytes, from)
                 .map_err(|(_, e)| Error::io(e, "write again", &active.path))?;
         }
+        self.own_names()?;
         active.owns_bytes.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// A name that can be seen is not yet durable: whoever published it may have been killed before it synced the
+    /// folder. So the folders on the way to the log are synced before anything in it counts as durable.
+    fn own_names(&self) -> Result<()> {
+        if self.durable.names_synced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let log = self.paths.log();
+        for dir in log.ancestors().take(4) {
+            if !dir.as_os_str().is_empty() {
+                self.vfs.sync_dir(dir).context("sync", dir)?;
+            }
+        }
+        self.durable.names_synced.store(true, Ordering::Release);
         Ok(())
     }
 

@@ -27,6 +27,7 @@ use crate::log::{
 };
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
+use crate::vfs::sim::SimMachine;
 use crate::vfs::{FileId, FileKind, FileSystem, Open, Vfs, read_full};
 
 /// How a store is to be opened. Start from [`Options::default`] and set what differs.
@@ -201,7 +202,8 @@ impl Store {
     /// None that a caller could do anything about.
     pub fn memory(options: Options) -> Result<Store> {
         let options = options.housekeeping(Housekeeping::Off);
-        Store::open_on(Arc::new(crate::vfs::sim::memory()), Path::new("/memory"), options)
+        let machine = SimMachine::memory(Arc::new(Os));
+        Store::open_on(Arc::new(machine.process("memory")), Path::new("/memory"), options)
     }
 
     /// Opens the store in a folder of any [`Vfs`].

@@ -2,9 +2,18 @@
 
 mod commit_basics;
 mod layers;
-#[cfg(target_os = "linux")]
 mod linux_only;
 mod process_create;
+#[cfg(target_os = "linux")]
+mod process_disk;
+#[cfg(target_os = "linux")]
+mod process_fork;
 mod process_kill;
+#[cfg(target_os = "linux")]
+mod process_power;
+mod process_replaced;
+#[cfg(target_os = "linux")]
+mod process_strace;
 mod process_takeover;
+mod sim_toy_log;
 mod worker;

@@ -1,0 +1,473 @@
+//! A simulated process: the [`Vfs`] that the code under test is given.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::disk::{Change, DirNode, Flush, Ino, Node};
+use super::faults::{Act, Effect, Op, eio};
+use super::machine::{FILE_LEN_MAX, SimMachine, World, dead, micros};
+use super::scheduler::{self, Turn};
+use crate::vfs::{Entry, Existing, FileId, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile};
+
+/// A process on a [`SimMachine`], and the system as it sees it.
+///
+/// It has its own pid, its own [`Process::domain`], and its own descriptors. Clones are the same process. Under
+/// [`SimMachine::run`] every call is a step of the schedule; otherwise calls just run.
+///
+/// Once it is [killed](SimMachine::kill) its calls do nothing and fail. A thread that a schedule runs is unwound at
+/// its next call instead, without a panic message; calls that destructors make on the way do nothing and fail.
+#[derive(Clone)]
+pub struct SimProcess {
+    pub(crate) machine: SimMachine,
+    pub(crate) id: usize,
+}
+
+impl fmt::Debug for SimProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimProcess({})", self.label())
+    }
+}
+
+impl SimProcess {
+    /// The machine it runs on.
+    pub fn machine(&self) -> &SimMachine {
+        &self.machine
+    }
+
+    /// The name it was started under.
+    pub fn label(&self) -> Arc<str> {
+        let world = self.machine.inner.world.lock();
+        world.processes.get(self.id).map(|p| Arc::clone(&p.label)).unwrap_or_default()
+    }
+
+    /// Whether it has been neither killed nor, under a schedule, returned.
+    pub fn is_alive(&self) -> bool {
+        self.machine.inner.world.lock().is_alive(self.id)
+    }
+
+    /// Goes on as a forked child of itself: [`Process::forks`] is one more, the pid is another, and every open
+    /// handle is shared with the parent, which makes no more calls but lives as long as the child.
+    ///
+    /// So dropping such a handle frees no lock, while unlocking it frees the parent's.
+    pub fn become_forked_child(&self) {
+        self.machine.inner.world.lock().fork(self.id);
+    }
+
+    fn call<T>(
+        &self,
+        act: &Act<'_>,
+        run: impl FnOnce(&mut World, Option<Effect>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut world = self.machine.inner.world.lock();
+        let turn = scheduler::enter(&mut world, self.id, act);
+        if turn == Turn::Killed {
+            drop(world);
+            return scheduler::die();
+        }
+        if !world.is_alive(self.id) {
+            return Err(dead());
+        }
+        let answer = world.begin(self.id, act).and_then(|effect| {
+            let short = match turn {
+                Turn::KilledAfter(Some(bytes)) if act.op == Op::Write => Some(Effect::Short(bytes)),
+                _ => effect,
+            };
+            let answer = run(&mut world, short)?;
+            if effect == Some(Effect::DoneButFails) { Err(eio()) } else { Ok(answer) }
+        });
+        if let Turn::KilledAfter(_) = turn {
+            scheduler::leave(&mut world, self.id);
+            drop(world);
+            return scheduler::die();
+        }
+        answer
+    }
+}
+
+fn place_stat(world: &World, ino: Ino) -> io::Result<Stat> {
+    let inode = world.disk.inode(ino)?;
+    let len = if let Node::File(file) = &inode.node { file.live.len() } else { 0 };
+    let id = FileId { device: world.device, inode: u128::from(ino) };
+    Ok(Stat { id, links: inode.links, len, kind: inode.kind() })
+}
+
+/// Windows: no new dealings with a file whose last name is going.
+fn refuse_doomed(world: &World, ino: Ino) -> io::Result<()> {
+    if world.doomed.contains_key(&ino) { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+}
+
+fn refuse_open_as_lock(world: &World, ino: Ino) -> io::Result<()> {
+    if world.profile.is_windows() && world.opens_of(ino).any(|o| o.how == Open::Lock) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    refuse_doomed(world, ino)
+}
+
+fn open_ino(world: &mut World, path: &Path, how: Open) -> io::Result<Ino> {
+    let place = world.disk.find(path)?;
+    if matches!(how, Open::Create | Open::CreateLock) {
+        if place.ino.is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let ino = world.disk.new_file();
+        world.disk.add(place.dir, place.name()?, ino)?;
+        return Ok(ino);
+    }
+    let ino = place.existing()?;
+    if world.disk.inode(ino)?.kind() != FileKind::File {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if world.is_read_only() && matches!(how, Open::Write | Open::Lock) {
+        return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+    }
+    refuse_doomed(world, ino)?;
+    Ok(ino)
+}
+
+fn rename(world: &mut World, from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
+    let (source, target) = (world.disk.find(from)?, world.disk.find(to)?);
+    let ino = source.existing()?;
+    let folder = world.disk.dir(ino).is_ok();
+    if let Some(old) = target.ino {
+        if existing == Existing::Keep {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if old == ino {
+            return Ok(());
+        }
+        match (folder, world.disk.dir(old)) {
+            (true, Err(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+            (false, Ok(_)) => return Err(io::ErrorKind::IsADirectory.into()),
+            (true, Ok(dir)) if !dir.live.is_empty() => return Err(io::ErrorKind::DirectoryNotEmpty.into()),
+            _ => {}
+        }
+        if world.profile.is_windows() && (world.is_open(old) || world.doomed.contains_key(&old)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+    }
+    refuse_open_as_lock(world, ino)?;
+    if folder {
+        if world.disk.is_below(target.dir, ino) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if world.profile.is_windows() && world.open_inodes().any(|open| world.disk.is_below(open, ino)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+    }
+    let replaced = world.disk.move_name((source.dir, source.name()?), (target.dir, target.name()?))?;
+    world.collect(replaced);
+    Ok(())
+}
+
+fn unlink(world: &mut World, path: &Path) -> io::Result<()> {
+    let place = world.disk.find(path)?;
+    let ino = place.existing()?;
+    if world.disk.dir(ino).is_ok() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    refuse_open_as_lock(world, ino)?;
+    if world.profile.is_windows() && world.is_open(ino) {
+        world.doomed.insert(ino, (place.dir, place.name()?.to_owned()));
+        return Ok(());
+    }
+    let gone = world.disk.remove(place.dir, place.name()?)?;
+    world.collect([gone]);
+    Ok(())
+}
+
+impl Vfs for SimProcess {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn VfsFile>> {
+        let op = if matches!(how, Open::Create | Open::CreateLock) { Op::Create } else { Op::Open };
+        let (id, ino) = self.call(&Act::on(op, path), |world, effect| {
+            let ino = open_ino(world, path, how)?;
+            let id = world.add_open(ino, self.id, how);
+            if effect == Some(Effect::DoneButFails) {
+                world.close(id);
+            }
+            Ok((id, ino))
+        })?;
+        Ok(Box::new(SimFile { process: self.clone(), id, ino, how, path: path.into() }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(&Act::on(Op::CreateDir, path), |world, _| {
+            let place = world.disk.find(path)?;
+            if place.ino.is_some() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let ino = world.disk.new_inode(Node::Dir(DirNode::default()));
+            world.disk.add(place.dir, place.name()?, ino)
+        })
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(&Act::on(Op::RemoveDir, path), |world, _| {
+            let place = world.disk.find(path)?;
+            if !world.disk.dir(place.existing()?)?.live.is_empty() {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
+            let gone = world.disk.remove(place.dir, place.name()?)?;
+            world.collect([gone]);
+            Ok(())
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path, existing: Existing) -> io::Result<()> {
+        let act = Act { to: Some(to), ..Act::on(Op::Rename, from) };
+        self.call(&act, |world, _| rename(world, from, to, existing))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(&Act { to: Some(to), ..Act::on(Op::Link, from) }, |world, _| {
+            let ino = world.disk.find(from)?.existing()?;
+            world.disk.file(ino)?;
+            refuse_doomed(world, ino)?;
+            let place = world.disk.find(to)?;
+            if place.ino.is_some() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            world.disk.add(place.dir, place.name()?, ino)
+        })
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        self.call(&Act::on(Op::Unlink, path), |world, _| unlink(world, path))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.call(&Act::on(Op::List, dir), |world, _| {
+            let ino = world.disk.find_followed(dir)?.existing()?;
+            let names = &world.disk.dir(ino)?.live;
+            let entry = |(name, &ino): (&String, &Ino)| {
+                Ok(Entry { name: name.clone(), kind: world.disk.inode(ino)?.kind() })
+            };
+            names.iter().map(entry).collect()
+        })
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.call(&Act::on(Op::Stat, path), |world, _| {
+            let ino = world.disk.find(path)?.existing()?;
+            refuse_doomed(world, ino)?;
+            place_stat(world, ino)
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.call(&Act::on(Op::SyncDir, dir), |world, effect| {
+            let ino = world.disk.find_followed(dir)?.existing()?;
+            world.disk.dir(ino)?;
+            if effect != Some(Effect::Lies) && !world.profile.is_windows() {
+                let gone = world.disk.sync_dir(ino)?;
+                world.collect(gone);
+            }
+            Ok(())
+        })
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.call(&Act::on(Op::Resolve, path), |world, _| world.real_path(path))
+    }
+
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        self.call(&Act::on(Op::Resolve, path), |world, _| {
+            world.disk.find_followed(path)?.existing()?;
+            Ok(world.file_system.clone())
+        })
+    }
+
+    fn now(&self) -> u64 {
+        if let Some(host) = &self.machine.inner.host {
+            return host.now();
+        }
+        let mut world = self.machine.inner.world.lock();
+        world.clock += 1;
+        world.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        if let Some(host) = &self.machine.inner.host {
+            return host.monotonic();
+        }
+        let mut world = self.machine.inner.world.lock();
+        world.clock += 1;
+        Duration::from_micros(world.clock)
+    }
+
+    fn sleep(&self, time: Duration) {
+        if let Some(host) = &self.machine.inner.host {
+            return host.sleep(time);
+        }
+        let act = Act { offset: micros(time), ..Act::on(Op::Sleep, Path::new("")) };
+        // A dead process does not sleep either.
+        let _ = self.call(&act, |world, _| {
+            if world.sched.is_none() {
+                world.clock = world.clock.saturating_add(act.offset);
+            }
+            Ok(())
+        });
+        std::thread::yield_now();
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        match &self.machine.inner.host {
+            Some(host) => host.boot_id(),
+            None => self.machine.inner.world.lock().boot_id,
+        }
+    }
+
+    fn random(&self, buf: &mut [u8]) -> io::Result<()> {
+        if let Some(host) = &self.machine.inner.host {
+            return host.random(buf);
+        }
+        if let Some(process) = self.machine.inner.world.lock().processes.get_mut(self.id) {
+            process.rng.fill(buf);
+        }
+        Ok(())
+    }
+
+    fn process(&self) -> Process {
+        if let Some(host) = &self.machine.inner.host {
+            return host.process();
+        }
+        let world = self.machine.inner.world.lock();
+        let state = world.processes.get(self.id);
+        state.map_or(Process { pid: 0, domain: 0, forks: 0 }, |p| Process {
+            pid: p.pid,
+            domain: p.domain,
+            forks: p.forks,
+        })
+    }
+}
+
+/// An open file of a [`SimProcess`].
+struct SimFile {
+    process: SimProcess,
+    id: u64,
+    ino: Ino,
+    how: Open,
+    path: Arc<Path>,
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimFile({} as {:?})", self.path.display(), self.how)
+    }
+}
+
+impl SimFile {
+    fn call<T>(
+        &self,
+        op: Op,
+        offset: u64,
+        len: usize,
+        run: impl FnOnce(&mut World, Option<Effect>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.process.call(&Act { offset, len, ..Act::on(op, &self.path) }, run)
+    }
+
+    fn refuse_unwritable(&self) -> io::Result<()> {
+        if self.how == Open::Read { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+    }
+
+    /// Windows: a locked file is for the holder alone.
+    fn refuse_locked(&self, world: &World) -> io::Result<()> {
+        if world.profile.is_windows() && world.locks.get(&self.ino).is_some_and(|holder| *holder != self.id) {
+            return Err(io::Error::other("another handle has locked the file (simulated)"));
+        }
+        Ok(())
+    }
+}
+
+impl VfsFile for SimFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call(Op::Read, offset, buf.len(), |world, effect| {
+            self.refuse_locked(world)?;
+            let want = if let Some(Effect::Short(n)) = effect { n.min(buf.len()) } else { buf.len() };
+            let image = &world.disk.file(self.ino)?.live;
+            Ok(image.read(buf.get_mut(..want).unwrap_or_default(), offset))
+        })
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.call(Op::Write, offset, buf.len(), |world, effect| {
+            self.refuse_unwritable()?;
+            self.refuse_locked(world)?;
+            let want = if let Some(Effect::Short(n)) = effect { n.min(buf.len()) } else { buf.len() };
+            let fits = world.room(self.ino, offset, want)?;
+            world.disk.write(self.ino, buf.get(..fits).unwrap_or_default(), offset)?;
+            Ok(fits)
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.call(Op::SetLen, len, 0, |world, _| {
+            self.refuse_unwritable()?;
+            if len > FILE_LEN_MAX {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            world.disk.change(self.ino, Change::SetLen(len))
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.call(Op::Sync, 0, 0, |world, effect| {
+            let told = world.take_sync_failure(self.id);
+            match effect {
+                Some(Effect::Lies) => return Ok(()),
+                Some(Effect::DropsPages) => {
+                    world.drop_pages(self.ino, Some(self.id))?;
+                    return Err(eio());
+                }
+                _ => {}
+            }
+            if world.profile.is_windows() {
+                let gone = world.disk.sync_all_names();
+                world.collect(gone);
+            }
+            world.disk.flush(self.ino, Flush::Done)?;
+            if told { Err(eio()) } else { Ok(()) }
+        })
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        self.call(Op::Stat, 0, 0, |world, _| place_stat(world, self.ino))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.call(Op::Lock, 0, 0, |world, _| {
+            world.opened(self.id)?;
+            let windows = world.profile.is_windows();
+            if let Some(tries) = world.lingering.get_mut(&self.ino).filter(|n| **n > 0) {
+                *tries -= 1;
+                return Ok(false);
+            }
+            match world.locks.get(&self.ino) {
+                Some(holder) => Ok(*holder == self.id && !windows),
+                None => {
+                    world.locks.insert(self.ino, self.id);
+                    Ok(true)
+                }
+            }
+        })
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.call(Op::Unlock, 0, 0, |world, _| {
+            if world.locks.get(&self.ino) == Some(&self.id) {
+                world.locks.remove(&self.ino);
+                return Ok(());
+            }
+            if world.profile.is_windows() { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
+        })
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.process.machine.inner.world.lock().drop_handle(self.id);
+    }
+}
