@@ -13,7 +13,7 @@ const MODULES: &[(&str, &str)] = &[
 
 /// What the workers of those modules can be.
 #[cfg(target_os = "linux")]
-pub(crate) const ROLES: &[(&str, fn(&mut crate::worker::Stage))] = &[
+pub(crate) const ROLES: &[crate::worker::Role] = &[
     ("disk", crate::process_disk::scenario),
     ("forker", crate::process_fork::forker),
     ("power", crate::process_power::scenario),
@@ -29,10 +29,10 @@ fn guarded_modules_are_listed_with_their_reason() {
         if line.starts_with("#[cfg(") {
             assert_eq!(line, "#[cfg(target_os = \"linux\")]", "a guard that this list knows nothing of");
             guard = true;
-        } else if let Some(name) = line.strip_prefix("mod ").and_then(|m| m.strip_suffix(';')) {
-            if std::mem::take(&mut guard) {
-                guarded.push(name);
-            }
+        } else if let Some(name) = line.strip_prefix("mod ").and_then(|m| m.strip_suffix(';'))
+            && std::mem::take(&mut guard)
+        {
+            guarded.push(name);
         }
     }
     let listed: Vec<_> = MODULES.iter().map(|(name, _)| *name).collect();

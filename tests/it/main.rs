@@ -1,5 +1,7 @@
 //! The integration tests, one binary: half the link time.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it is wrong")]
+
 mod commit_basics;
 mod layers;
 mod linux_only;

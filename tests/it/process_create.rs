@@ -1,5 +1,9 @@
 //! Making stores and workspaces: many openers of nothing at once, and openers killed in the middle of it.
-#![allow(clippy::disallowed_methods, reason = "tests look at the disk behind the engine's back")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at the disk behind the engine's back"
+)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

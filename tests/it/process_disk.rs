@@ -1,5 +1,9 @@
 //! Full disks and read-only media, real ones: a size-limited tmpfs and a bind mount, in a private mount namespace.
-#![allow(clippy::disallowed_methods, reason = "tests change the disk behind the engine's back")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests change the disk behind the engine's back"
+)]
 
 use std::path::Path;
 use std::process::Command;
@@ -64,8 +68,8 @@ fn full(dir: &Path) {
     let mut acknowledged = Vec::new();
     for round in 0..3u64 {
         let mut refused = 0;
-        for n in 0.. {
-            let durability = if n % 3 == 0 { Durability::Durable } else { Durability::Buffered };
+        for n in 0u64.. {
+            let durability = if n.is_multiple_of(3) { Durability::Durable } else { Durability::Buffered };
             match commit(&ws, &format!("t{round}"), &text(n), durability) {
                 Ok(receipt) => acknowledged.push((receipt.first, text(n))),
                 Err(e) => {

@@ -1,4 +1,9 @@
 //! A forked child must not keep its dead parent's locks (counterexample 11), nor use what it inherited.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at clock and disk themselves"
+)]
 
 use std::time::{Duration, Instant};
 

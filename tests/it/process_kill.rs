@@ -2,6 +2,11 @@
 //!
 //! In the end: nothing acknowledged is lost, nothing is there twice, every commit is whole and its writer's own, and
 //! all processes have the same state hash.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at clock and disk themselves"
+)]
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,6 +19,7 @@ use foldlog::{
 use crate::worker::{BOUND, Dice, NOTE, Stage, Worker, landed, open, options, quick, seed};
 
 const WRITERS: u64 = 8;
+const SEATS: usize = 8;
 /// Small, so that there are dozens of rotations.
 const SEGMENT: u64 = 48 << 10;
 
@@ -35,7 +41,7 @@ fn twin(writer: u64) -> Key {
 /// shows although it parses.
 fn body(writer: u64, n: u64, i: u64, of: u64) -> Vec<u8> {
     let len = match n % 97 {
-        0 if n % 2 == 0 => 100_000,
+        0 if n.is_multiple_of(2) => 100_000,
         0 => 20_000,
         m => 20 + m * 3,
     };
@@ -134,10 +140,10 @@ fn commit(ws: &Workspace, me: u64, n: u64) -> Result<foldlog::Receipt> {
         } else {
             assert!(fresh, "commit {n} of writer {me} stands already");
         }
-        if fresh && n % 3 == 0 {
+        if fresh && n.is_multiple_of(3) {
             draft.expect(key(me), Expect::Revision(revision));
         }
-        if fresh && n % 7 == 0 {
+        if fresh && n.is_multiple_of(7) {
             draft.expect(
                 shared,
                 match expected_shared {
@@ -171,7 +177,7 @@ pub(crate) fn poller(stage: &mut Stage) {
     let seen = std::sync::Arc::clone(&stop);
     let me = std::thread::spawn(move || {
         let mut last = Seq(0);
-        let mut counts = [0; WRITERS as usize];
+        let mut counts = [0; SEATS];
         let mut looks = 0u64;
         loop {
             let stopping = seen.load(std::sync::atomic::Ordering::Acquire);
@@ -179,7 +185,7 @@ pub(crate) fn poller(stage: &mut Stage) {
             assert!(now >= last, "the log went back from {last} to {now}");
             last = now;
             assert_eq!(ws.health().status, Status::ReadOnly, "{:?}", ws.health());
-            if looks % 64 == 0 {
+            if looks.is_multiple_of(64) {
                 let (_store, fresh) = open(&root, reading());
                 let report = fresh.open_report();
                 assert!(report.seq >= last, "a fresh look ended at {} behind {last}", report.seq);
@@ -200,7 +206,7 @@ pub(crate) fn poller(stage: &mut Stage) {
 }
 
 /// Checks one look: whole commits, and no writer's count ever goes back. Returns how far it goes.
-fn look(state: &State, counts: &mut [u64; WRITERS as usize]) -> Seq {
+fn look(state: &State, counts: &mut [u64; SEATS]) -> Seq {
     for (writer, count) in (0..).zip(counts) {
         let now = last_of(state, &key(writer));
         assert_eq!(now, last_of(state, &twin(writer)), "half of a commit of writer {writer} was seen");
@@ -235,7 +241,7 @@ impl Seat {
                     self.acked.insert(n, Acked { first, events }).is_none(),
                     "commit {n} of writer {me} twice"
                 );
-                if n % 10 == 0 {
+                if n.is_multiple_of(10) {
                     assert_eq!(words.next(), Some("durable"));
                 }
             }
@@ -383,7 +389,6 @@ fn check_log(ws: &Workspace, seats: &[Seat], count: u64) {
 }
 
 /// Lets others run while there is nothing to hear. Nothing depends on how long it takes.
-#[allow(clippy::disallowed_methods, reason = "a pause in a polling loop, no order rests on it")]
 fn pause() {
     std::thread::sleep(Duration::from_millis(1));
 }

@@ -1,6 +1,10 @@
 //! Files taken away or replaced under an open store: never a write into an orphan, never a Durable that isn't; and what
 //! only looks like it (hard links) stops nobody. Counterexamples 17 and II.9.
-#![allow(clippy::disallowed_methods, reason = "tests change the disk behind the engine's back")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests change the disk behind the engine's back"
+)]
 
 use std::path::{Path, PathBuf};
 

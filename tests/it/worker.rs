@@ -8,7 +8,11 @@
 //! ```
 //! Order comes from lines alone, never from sleeping, and every wait has a bound ([`BOUND`]). A worker whose test has
 //! gone ends at the end of its stdin. Without a role in its environment, `entry` is a test that passes at once.
-#![allow(clippy::disallowed_methods, reason = "tests look at the disk behind the engine's back")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at the disk behind the engine's back"
+)]
 
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -35,30 +39,32 @@ const MARK: &str = "@@";
 /// The event kind of these tests.
 pub(crate) const NOTE: u16 = 100;
 
-/// What the workers can be.
-fn roles(role: &str) -> Option<fn(&mut Stage)> {
-    let portable: &[(&str, fn(&mut Stage))] = &[
+/// Something a worker can be: its name, and what it does.
+pub(crate) type Role = (&'static str, fn(&mut Stage));
+
+fn role(name: &str) -> Option<fn(&mut Stage)> {
+    let portable: &[Role] = &[
         ("writer", crate::process_kill::writer),
         ("poller", crate::process_kill::poller),
         ("opener", crate::process_create::opener),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]
-    let linux: &[(&str, fn(&mut Stage))] = crate::linux_only::ROLES;
+    let linux: &[Role] = crate::linux_only::ROLES;
     #[cfg(not(target_os = "linux"))]
-    let linux: &[(&str, fn(&mut Stage))] = &[];
-    portable.iter().chain(linux).find(|(name, _)| *name == role).map(|(_, run)| *run)
+    let linux: &[Role] = &[];
+    portable.iter().chain(linux).find(|(known, _)| *known == name).map(|(_, run)| *run)
 }
 
 /// Where a worker starts. A test like any other, which has nothing to do unless a role is set.
 #[test]
 fn entry() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let Ok(name) = std::env::var(ROLE) else { return };
     let args = std::env::var(ARGS).unwrap_or_default().split('\u{1f}').map(str::to_owned).collect();
     let mut stage = Stage { args };
     // The harness has begun a line of its own.
     println!();
-    let run = roles(&role).unwrap_or_else(|| panic!("no role {role}"));
+    let run = role(&name).unwrap_or_else(|| panic!("no role {name}"));
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&mut stage)));
     say(if ran.is_ok() { "end" } else { "panicked" });
     // Not back into the harness: it would print a result that is no test's.
