@@ -348,7 +348,7 @@ impl Log {
             if view.damage.is_some() || view.too_new.is_some() {
                 return Ok(());
             }
-            if let Some(active) = &view.active {
+            if let Some(active) = view.active.as_ref().filter(|_| view.sealed.is_none()) {
                 let stat = active.file.stat().context("look at", &active.path)?;
                 if stat.len == view.at.offset && stat.links > 0 {
                     return Ok(());

@@ -53,6 +53,9 @@ pub(crate) struct View {
     pub(crate) active: Option<Arc<Active>>,
     pub(crate) at: Position,
     last: Option<LastFrame>,
+    /// Set where the last frame is a Seal: nothing is ever written behind it. With the CRC as which the successor must
+    /// know this file.
+    pub(crate) sealed: Option<(Seal, u32)>,
     /// Whether the last frame is a Mark, behind which none is written.
     pub(crate) ends_with_mark: bool,
     /// Highest event number that a frame vouches for.
@@ -83,6 +86,7 @@ impl View {
             active: None,
             at: Position { offset: 0, seq: 1, link: 0 },
             last: None,
+            sealed: None,
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
@@ -135,6 +139,7 @@ impl View {
         self.chain = walk.segments.iter().map(|s| s.header.file_name()).collect();
         self.damage.clone_from(&walk.damage);
         self.too_new.clone_from(&walk.too_new);
+        self.sealed = walk.unfinished.as_ref().map(|unfinished| (unfinished.seal, unfinished.last_crc));
         if let Some(last) = walk.last() {
             self.at = last.summary.end;
             self.active = Some(Arc::new(Active::open(vfs, last.path.clone(), last.header.clone(), how)?));
@@ -164,6 +169,12 @@ impl View {
     ) -> Result<Tail> {
         loop {
             let Some(active) = self.active.clone() else { return Ok(Tail::Broken) };
+            if let Some((seal, last_crc)) = self.sealed {
+                if !self.enter_successor(vfs, paths, log, &active.header, &seal, how)? {
+                    return Ok(Tail::Sealed { seal, last_crc });
+                }
+                continue;
+            }
             let stat = active.file.stat().context("look at", &active.path)?;
             if stat.len < self.at.offset {
                 return Err(replaced(&active, "it is shorter than what was read from it"));
@@ -200,10 +211,7 @@ impl View {
                     return Ok(Tail::Clean { len: stat.len });
                 }
                 Stop::Sealed { seal, crc } => {
-                    let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
-                    if !self.enter_successor(vfs, paths, log, &active.header, &seal, how)? {
-                        return Ok(Tail::Sealed { seal, last_crc });
-                    }
+                    self.sealed = Some((seal, if seal.last_crc == 0 { crc } else { seal.last_crc }));
                 }
                 _ => return Ok(Tail::Broken),
             }
@@ -227,6 +235,7 @@ impl View {
     pub(crate) fn enter(&mut self, next: Active, own: bool) {
         self.at = Position::start_of(&next.header);
         self.last = None;
+        self.sealed = None;
         self.ends_with_mark = false;
         next.owns_bytes.store(own, Ordering::Release);
         self.active = Some(Arc::new(next));
