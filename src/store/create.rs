@@ -128,7 +128,8 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
 fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
         Ok(()) => sync_parent(vfs, dir),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // Whoever made it may have been killed before the name was durable.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => sync_parent(vfs, dir),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
                 Some(parent) => {
@@ -195,6 +196,8 @@ pub(super) fn workspace(
         return Ok(name);
     }
     let vfs = &**vfs;
+    // Whoever made the store may have been killed before META's name was durable, and a workspace without it is damage.
+    vfs.sync_dir(root).context("sync", root)?;
     let dir = root.join("workspaces");
     let name = place::folder_name(binding);
     let mut random = [0; 24];
