@@ -62,6 +62,8 @@ pub(crate) struct View {
     pub(crate) vouched: u64,
     /// lpos up to which everything is vouched for by a frame, as far as known; a lower bound.
     pub(crate) vouched_lpos: u64,
+    /// lpos behind the last frame that takes numbers.
+    numbers_end: u64,
     /// The segments that were read, in order.
     pub(crate) chain: Vec<SegmentName>,
     pub(crate) damage: Option<Finding>,
@@ -90,6 +92,7 @@ impl View {
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
+            numbers_end: 0,
             chain: Vec::new(),
             damage: None,
             too_new: None,
@@ -102,8 +105,11 @@ impl View {
         let vouches_for = header.vouches_for().unwrap_or(0);
         self.vouched = self.vouched.max(vouches_for);
         if vouches_for + 1 >= header.seq {
-            // All events before this frame were durable, and with them every byte before it.
-            self.vouched_lpos = self.vouched_lpos.max(segment.lpos(located.offset));
+            // All events before this frame were durable, and every byte up to them; control frames in between may not be.
+            self.vouched_lpos = self.vouched_lpos.max(self.numbers_end);
+        }
+        if header.count > 0 {
+            self.numbers_end = segment.lpos(located.offset + located.frame.len() as u64);
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
