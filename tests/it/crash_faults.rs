@@ -233,3 +233,221 @@ fn every_call_fails_once() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(faults >= FAULTS_MIN && failed > faults / 20 && lost > 5, "fewer faults than recorded");
 }
+
+fn text_commit(
+    workspace: &Workspace,
+    key: &'static str,
+    len: usize,
+    durability: Durability,
+) -> foldlog::Result<Seq> {
+    let receipt = workspace.commit(durability, move |_, draft| {
+        draft.push(note(key, &"z".repeat(len)));
+        Ok(())
+    });
+    receipt.map(|receipt| receipt.first)
+}
+
+/// The disk runs full at any point, or turns read-only for a while: what was acknowledged stands, what failed does
+/// not, and writing resumes by itself.
+#[test]
+fn full_and_read_only_disks_are_survived() {
+    let (mut failed, mut runs) = (0, 0);
+    for pages in 0..14 {
+        for read_only in [false, true] {
+            let machine = installed(Profile::Linux, 1, small());
+            let used = machine.used();
+            let mut tries = 0;
+            let result = work(&machine, "works", |i| {
+                // Room for so many pages until commit 5; everything after.
+                let full = (1..5).contains(&i);
+                if read_only {
+                    machine.set_read_only(full && (i + pages as usize) % 3 != 0);
+                } else {
+                    machine.set_capacity(full.then_some(used + pages * 4096));
+                }
+                tries += 1;
+            });
+            let told = result.unwrap_or_else(|e| panic!("{pages} pages, read-only {read_only}: {e}"));
+            failed += told.commits.iter().filter(|c| c.is_err()).count();
+            assert!(told.commits[5..].iter().all(Result::is_ok), "{pages}: {told:?}");
+            runs += 1;
+            afterwards(&machine, &told, pages).unwrap_or_else(|e| panic!("{pages} pages, {read_only}: {e}"));
+        }
+    }
+    println!("{runs} runs, {failed} commits failed");
+    assert!(failed >= 30, "{failed}");
+}
+
+/// Where a sync has failed and no file can be made (the disk turned read-only with the error), the process stays
+/// poisoned, tries again whenever it is asked to write, and the control block tells openers (CE 6, II.18).
+#[test]
+fn poison_without_a_file_is_kept_and_retried() {
+    let machine = installed(Profile::Linux, 1, small());
+    let process = machine.process("works");
+    let (_store, workspace) = open(&process, small()).unwrap();
+    assert_eq!(text_commit(&workspace, "a", 10, Durability::Durable).unwrap(), Seq(1));
+    machine.fault(
+        Fault::on(Op::Create, Effect::Fail(io::ErrorKind::ReadOnlyFilesystem)).path("POISON").always(),
+    );
+    machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path(".seg"));
+    let error = text_commit(&workspace, "b", 10, Durability::Durable).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::DurabilityLost { from: Seq(2) }), "{error}");
+    let told = workspace.health();
+    assert!(told.findings.iter().any(|f| f.message.contains("POISON could not be left")), "{told:?}");
+    for durability in [Durability::Buffered, Durability::Durable] {
+        let error = text_commit(&workspace, "c", 10, durability).unwrap_err();
+        assert_eq!(error.code(), "durability-lost");
+    }
+    assert!(!poison(&machine.disk()));
+    // Another opener, here and after a kill, reads it in the control block.
+    for machine in [machine.clone(), SimMachine::from_disk(&machine.disk().process_kill(), 77)] {
+        let (_store, other) = open(&machine.process("other"), small()).unwrap();
+        assert_eq!(other.health().status, Status::DurabilityLost);
+        assert_eq!(text_commit(&other, "d", 10, Durability::Buffered).unwrap_err().code(), "durability-lost");
+        assert_eq!(other.read(State::last).unwrap(), Seq(2), "reading goes on");
+    }
+    machine.clear_faults();
+    let _ = text_commit(&workspace, "e", 10, Durability::Buffered).unwrap_err();
+    assert!(poison(&machine.disk()), "the next try leaves the file");
+}
+
+/// A failed sync at the rotation: the header of the successor is not filled, and everybody is told.
+#[test]
+fn failed_sync_of_a_sealed_segment_poisons() {
+    let machine = installed(Profile::Linux, 1, small());
+    let (_store, workspace) = open(&machine.process("works"), small()).unwrap();
+    let _ = text_commit(&workspace, "a", 4000, Durability::Buffered).unwrap();
+    machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path("/0000000001-"));
+    let error = text_commit(&workspace, "b", 10, Durability::Buffered).unwrap_err();
+    assert_eq!(error.code(), "durability-lost");
+    assert!(poison(&machine.disk()));
+    let next = machine.disk().tree().into_iter().find(|(path, ..)| path.contains("/0000000002-")).unwrap().0;
+    assert_eq!(machine.disk().read(next).unwrap()[12], 1, "still prepared");
+}
+
+/// A Mark was written, its process killed before the sync, and the background write of its page failed with nobody
+/// there to be told. The next process appended and was killed; the one after it took everything before that frame for
+/// durable, the Mark included, and did not write it again: after a power cut the Mark was a hole, below frames that
+/// were acknowledged as durable.
+#[test]
+fn control_frames_behind_the_last_durable_event_are_not_taken_for_durable() {
+    let big = || options().segment_size(1 << 20);
+    let until_the_mark = |len: usize| {
+        let machine = installed(Profile::Linux, 1, big());
+        let process = machine.process("a");
+        let (store, workspace) = open(&process, big()).unwrap();
+        let _ = text_commit(&workspace, "a", len, Durability::Durable).unwrap();
+        machine.record();
+        workspace.close().unwrap();
+        machine.kill(&process);
+        drop(store);
+        let record = machine.take_record();
+        let synced = record.boundaries.iter().rposition(|b| {
+            b.call.as_ref().is_some_and(|c| c.op == Op::Sync && c.path.to_string_lossy().ends_with(".seg"))
+        });
+        record.boundaries[synced.unwrap()].disk.process_kill()
+    };
+    let segment = |disk: &DiskState| disk.tree().into_iter().find(|(p, ..)| p.ends_with(".seg")).unwrap();
+    // So long that the Mark's page is not touched by what follows it.
+    let spare = 8192 - usize::try_from(segment(&until_the_mark(8)).2).unwrap();
+    let disk = until_the_mark(8 + spare);
+    let (path, _, len) = segment(&disk);
+    assert_eq!(len, 8192);
+    let machine = SimMachine::from_disk(&disk, 50);
+    machine.fail_writeback(&path).unwrap();
+    for (label, durability) in [("b", Durability::Buffered), ("c", Durability::Durable)] {
+        let process = machine.process(label);
+        let (_store, workspace) = open(&process, big()).unwrap();
+        let _ = text_commit(&workspace, "next", 10, durability).unwrap();
+        machine.kill(&process);
+    }
+    for disk in machine.disk().crash_states(20, &mut Rng::new(1)) {
+        let (_store, workspace) = open(&SimMachine::from_disk(&disk, 60).process("looks"), big()).unwrap();
+        assert_eq!(workspace.health().status, Status::Healthy, "{:?}", workspace.health());
+        assert_eq!(workspace.read(State::last).unwrap(), Seq(3));
+    }
+}
+
+/// A disk whose last segment ends in half a frame, with a hole and a whole frame behind it.
+fn torn() -> DiskState {
+    let machine = installed(Profile::Linux, 1, small());
+    let process = machine.process("works");
+    let (_store, workspace) = open(&process, small()).unwrap();
+    let _ = text_commit(&workspace, "a", 10, Durability::Durable).unwrap();
+    let _ = text_commit(&workspace, "b", 900, Durability::Buffered).unwrap();
+    let _ = text_commit(&workspace, "c", 900, Durability::Buffered).unwrap();
+    machine.kill(&process);
+    let mut disk = machine.disk().all_synced();
+    let path = disk.tree().into_iter().find(|(p, ..)| p.ends_with(".seg")).unwrap().0;
+    disk.mutate(&path, |bytes| bytes[900..1000].fill(0)).unwrap();
+    disk
+}
+
+/// Healing is interrupted by every fault, once: nothing is cut that quarantine does not have, readers read on, and
+/// the next try ends as the first would have (CE 29).
+#[test]
+fn every_fault_in_healing_is_survived() {
+    let mut faults = 0;
+    for op in OPS {
+        for effect in effects(op) {
+            for nth in 1..60 {
+                let machine = SimMachine::from_disk(&torn(), 500);
+                let before = machine.calls(op);
+                machine.fault(Fault::on(op, effect).process("heals").nth(nth));
+                let why = |what: &str| format!("{op:?} {effect:?} at {nth}: {what}");
+                let process = machine.process("heals");
+                let mut poisoned = false;
+                if let Ok((_store, workspace)) = open(&process, small()) {
+                    poisoned = workspace.health().status == Status::DurabilityLost;
+                    machine.clear_faults();
+                    let next = text_commit(&workspace, "d", 10, Durability::Durable);
+                    assert!(poisoned || next.is_ok(), "{}", why(&format!("{next:?}")));
+                    assert_eq!(poisoned, next.is_err(), "{}", why("poisoned"));
+                }
+                machine.clear_faults();
+                machine.kill(&process);
+                faults += 1;
+                let status = if poisoned { Status::DurabilityLost } else { Status::Healthy };
+                let (_store, workspace) = open(&machine.process("next"), small()).unwrap();
+                assert_eq!(
+                    workspace.health().status,
+                    status,
+                    "{}",
+                    why(&format!("{:?}", workspace.health()))
+                );
+                drop((_store, workspace));
+                super::crash_oracle::set_aside(&torn(), &machine.disk())
+                    .unwrap_or_else(|e| panic!("{}", why(&e)));
+                if !poisoned {
+                    super::crash_oracle::every_note_is_named(&machine)
+                        .unwrap_or_else(|e| panic!("{}", why(&e)));
+                }
+                if machine.calls(op) - before < nth {
+                    break;
+                }
+            }
+        }
+    }
+    println!("{faults} faults in healing");
+    assert!(faults >= 200, "{faults}");
+}
+
+/// No room for the copy: `NoSpace` for writers, readers work, nothing is cut; with room again all goes on.
+#[test]
+fn full_quarantine_stops_writers_alone() {
+    let machine = SimMachine::from_disk(&torn(), 500);
+    let before = contents(&machine.disk());
+    let process = machine.process("heals");
+    machine.fault(Fault::on(Op::Write, Effect::Fail(io::ErrorKind::StorageFull)).path("quarantine").always());
+    let (_store, workspace) = open(&process, small()).unwrap();
+    assert_eq!(workspace.read(State::last).unwrap(), Seq(1));
+    let error = text_commit(&workspace, "d", 10, Durability::Durable).unwrap_err();
+    assert_eq!(error.code(), "no-space", "{error}");
+    assert!(error.path().starts_with(Path::new("/store")));
+    let health = workspace.health();
+    assert!(health.findings.iter().all(|f| f.severity < Severity::Damage), "{health:?}");
+    assert_eq!(contents(&machine.disk()), before, "nothing is cut, and nothing is left in quarantine");
+    machine.clear_faults();
+    assert_eq!(text_commit(&workspace, "d", 10, Durability::Durable).unwrap(), Seq(2));
+    super::crash_oracle::set_aside(&torn(), &machine.disk()).unwrap();
+}

@@ -351,7 +351,7 @@ fn notes(disk: &DiskState) -> BTreeMap<String, (String, usize, Vec<u8>)> {
 
 /// What a heal cut must be in quarantine, byte for byte, and nothing else may have changed in a segment but what was
 /// written where the cut was.
-fn set_aside(before: &DiskState, after: &DiskState) -> Result<(), String> {
+pub(crate) fn set_aside(before: &DiskState, after: &DiskState) -> Result<(), String> {
     let old = notes(before);
     let fresh: Vec<_> = notes(after).into_iter().filter(|(name, _)| !old.contains_key(name)).collect();
     for (path, now) in contents(after).into_iter().filter(|(path, _)| path.ends_with(".seg")) {
