@@ -123,7 +123,11 @@ impl Log {
     fn acknowledge(&self, mut receipt: Receipt, behind: u64, durability: Durability) -> Result<Receipt> {
         match durability {
             Durability::Durable => {
-                self.make_durable(behind, receipt.last().0)?;
+                self.make_durable(behind, receipt.last().0).map_err(|e| match e.kind() {
+                    ErrorKind::StoreReplaced { .. } | ErrorKind::DurabilityLost { .. } => e,
+                    // It stands, so no other error may say that nothing of it does.
+                    _ => e.meaning(ErrorKind::DurabilityLost { from: Seq(self.durable.seq() + 1) }),
+                })?;
                 receipt.durable = true;
             }
             Durability::Interval(ms) => {

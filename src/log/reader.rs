@@ -144,6 +144,11 @@ enum Unusable {
 
 /// The durable word of the control block, if there is a block of this log and the word checks.
 pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
+    control_word(vfs, paths, log, WORD_DURABLE)
+}
+
+/// A position word of the control block, on the same terms.
+pub(super) fn control_word(vfs: &dyn Vfs, paths: &Paths, log: LogId, word: u64) -> Option<u64> {
     let file = vfs.open(&paths.control(), Open::Read).ok()?;
     let mut block = vec![0; CONTROL_LEN];
     let n = read_full(&*file, &mut block, 0).ok()?;
@@ -151,7 +156,7 @@ pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
     if !control::is_block_of(&block, log) {
         return None;
     }
-    let at = usize::try_from(WORD_DURABLE).ok()?;
+    let at = usize::try_from(word).ok()?;
     let word = block.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)?;
     control::position(log, word)
 }

@@ -154,7 +154,8 @@ fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
                 None => return Err(Error::io(e, "create", dir)),
             }
         }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        // Whoever made it may have been killed before the name was durable.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(Error::io(e, "create", dir)),
         Ok(()) => {}
     }
@@ -213,6 +214,8 @@ pub(super) fn workspace(
         return Ok(name);
     }
     let vfs = &**vfs;
+    // Whoever made the store may have been killed before META's name was durable, and a workspace without it is damage.
+    vfs.sync_dir(root).context("sync", root)?;
     let dir = root.join("workspaces");
     let name = place::folder_name(binding);
     let mut random = [0; 24];

@@ -10,6 +10,10 @@
 
 mod built_segment;
 mod commit_basics;
+mod crash_enumeration;
+mod crash_faults;
+mod crash_oracle;
+mod crash_stories;
 mod damage_bytes;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
