@@ -33,6 +33,21 @@ const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
 
 /// Looks at a folder that should be, or become, a store.
 pub(super) fn look(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
+    loop {
+        let found = look_once(vfs, root);
+        // What was found instead of META was looked at after META was: another process may have finished the store in
+        // between, and what stands there now is its work.
+        match &found {
+            Err(e)
+                if matches!(e.kind(), ErrorKind::Foreign { .. } | ErrorKind::Damaged(_))
+                    && e.path() != root.join("META")
+                    && vfs.stat(&root.join("META")).is_ok() => {}
+            _ => return found,
+        }
+    }
+}
+
+fn look_once(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
     let path = root.join("META");
     match read_small(vfs, &path, STORE_META_LEN) {
         Ok(bytes) => {
