@@ -47,6 +47,13 @@ pub struct Seal {
     pub last_crc: u32,
 }
 
+impl Seal {
+    /// The CRC as which the successor's header knows the sealed file, given that of the Seal's own frame.
+    pub fn known_as(&self, crc: u32) -> u32 {
+        if self.last_crc == 0 { crc } else { self.last_crc }
+    }
+}
+
 /// What healing cut, and where the bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryMark {

@@ -172,7 +172,11 @@ impl Log {
         let placed = batch.put_control(&Control::Seal(seal));
         undoing.push(Undoing::Nothing);
         let file_len = active.file.stat().context("look at", &active.path)?.len;
-        let (_, error) = self.write_batch(writer, view, active, batch, undoing, file_len);
+        let frames = undoing.len();
+        let (whole, error) = self.write_batch(writer, view, active, batch, undoing, file_len);
+        if whole == frames {
+            view.sealed = Some((seal, placed.crc));
+        }
         if let Some(error) = error {
             return Err(error);
         }
