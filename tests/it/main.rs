@@ -2,4 +2,6 @@
 
 mod commit_basics;
 mod layers;
+mod sim_processes;
 mod sim_toy_log;
+mod simulated;
