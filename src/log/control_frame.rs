@@ -144,3 +144,6 @@ impl Control {
         b.is_empty().then_some(control)
     }
 }
+
+#[cfg(test)]
+mod tests;
