@@ -140,22 +140,27 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
     }
 }
 
+/// Makes a folder and what is missing above it, durably. Whoever made a part that is there already may have been killed
+/// before it synced the name, so every name on the way is synced, whoever made it.
 fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
-        Ok(()) => sync_parent(vfs, dir),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
                 Some(parent) => {
                     folder_and_parents(vfs, parent)?;
-                    vfs.create_dir(dir).context("create", dir)?;
-                    sync_parent(vfs, dir)
+                    folder(vfs, dir)?;
                 }
-                None => Err(Error::io(e, "create", dir)),
+                None => return Err(Error::io(e, "create", dir)),
             }
         }
-        Err(e) => Err(Error::io(e, "create", dir)),
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(e, "create", dir)),
+        _ => {}
     }
+    // Far above are folders that nobody here made and that may refuse to be synced.
+    for above in dir.ancestors().skip(2).filter(|above| !above.as_os_str().is_empty()) {
+        let _ = vfs.sync_dir(above);
+    }
+    sync_parent(vfs, dir)
 }
 
 fn sync_parent(vfs: &dyn Vfs, dir: &Path) -> Result<()> {

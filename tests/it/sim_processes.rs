@@ -67,6 +67,7 @@ struct Book {
     epochs: HashSet<u64>,
     faults: bool,
     linger: bool,
+    windows: bool,
 }
 
 /// One phase's shared notes. Its lock is held over no call.
@@ -151,7 +152,8 @@ fn commit(book: &Notes, who: &str, n: u64, workspace: &Workspace, rng: &mut Rng)
             let epoch = receipt.cursor.epoch;
             let lived = alive(&notes, who, |w| w.listed).into_iter().find(|name| witnesses.contains(name));
             let known = !notes.epochs.insert(epoch);
-            if let Some(witness) = lived.filter(|_| !notes.faults) {
+            // On Windows whoever reads its .info keeps a session from listing itself, which costs an epoch more.
+            if let Some(witness) = lived.filter(|_| !notes.faults && !notes.windows) {
                 assert!(known, "{token}: a new epoch although {witness} was a witness all the time");
             }
             let (linger, opened) = (notes.linger, notes.opened);
@@ -318,6 +320,7 @@ fn schedule(seed: u64, told: &mut Told) -> Result<(), String> {
     let mut machine = SimMachine::new(profile, seed);
     let notes = Notes::default();
     let book = &notes;
+    book.lock().windows = profile == Profile::Windows;
     let mut sync_faults = false;
     told.story.push(format!("{profile:?}, {options:?}"));
     for phase in 0..1 + rng.below(3) {
