@@ -283,8 +283,13 @@ fn choose(
 ) -> Result<Option<Found>> {
     let has_later = has_live(files, ordinal + 1);
     let Some(candidates) = files.get_mut(&ordinal) else { return Ok(None) };
+    // A prepared successor that the Seal does not name plays no part, readable or not; on Windows it may be on its way out.
+    let could_answer = |found: &Found| {
+        found.name.generation > 0 || before.is_none_or(|(seal, _)| found.name.id == seal.next_segment_id)
+    };
     if reach == Reach::Intact
-        && let Some(i) = candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))))
+        && let Some(i) =
+            candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))) && could_answer(f))
         && let Found { header: Err(Unusable::Io(source)), path, .. } = candidates.swap_remove(i)
     {
         return Err(Error::io(source, "read", &path));
