@@ -2,6 +2,7 @@
 
 mod built_segment;
 mod commit_basics;
+mod counterexamples;
 mod damage_bytes;
 mod layers;
 mod model_frames;

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use foldlog::vfs::sim::{CrashModel, Effect, Fault, Op, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess};
+use foldlog::vfs::sim::{
+    CrashModel, Effect, Fault, Op, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess,
+};
 use foldlog::vfs::{Vfs, os::Os};
 use foldlog::{
     Durability, Error, ErrorKind, Expect, Key, OpId, Options, Result, Seq, State, Status, Store, Workspace,
@@ -81,7 +83,10 @@ fn alive(book: &Book, but: &str, is: impl Fn(&Writer) -> bool) -> Vec<String> {
 /// Which failures a schedule may meet. Damage, replacement, foreign files and versions are never among them.
 fn expected(error: &Error, book: &Notes) -> bool {
     match error.kind() {
-        ErrorKind::Busy { .. } | ErrorKind::DurabilityLost { .. } | ErrorKind::NotDurable { .. } | ErrorKind::NotYet => true,
+        ErrorKind::Busy { .. }
+        | ErrorKind::DurabilityLost { .. }
+        | ErrorKind::NotDurable { .. }
+        | ErrorKind::NotYet => true,
         ErrorKind::NoSpace | ErrorKind::Io => book.lock().faults,
         _ => false,
     }
@@ -111,11 +116,18 @@ fn commit(book: &Notes, who: &str, n: u64, workspace: &Workspace, rng: &mut Rng)
     let token = format!("{who}.{n}");
     let count = 1 + rng.index(3);
     let key = format!("k{}", rng.below(3));
-    let level =
-        [Durability::Buffered, Durability::Interval(1 + u32::try_from(rng.below(2_000)).unwrap()), Durability::Durable]
-            [rng.index(3)];
+    let level = [
+        Durability::Buffered,
+        Durability::Interval(1 + u32::try_from(rng.below(2_000)).unwrap()),
+        Durability::Durable,
+    ][rng.index(3)];
     let events: Vec<_> = (0..count)
-        .map(|i| note(if i == 0 { &key } else { "other" }, &format!("{token}/{i}/{count}{}", ".".repeat(rng.index(300)))))
+        .map(|i| {
+            note(
+                if i == 0 { &key } else { "other" },
+                &format!("{token}/{i}/{count}{}", ".".repeat(rng.index(300))),
+            )
+        })
         .collect();
     let stale = workspace.log().cached(|s| s.revision(&Key::task(&key)));
     let condition = rng.below(4);
@@ -174,7 +186,9 @@ fn commit(book: &Notes, who: &str, n: u64, workspace: &Workspace, rng: &mut Rng)
             drop(notes);
             if operation.is_some() {
                 match send() {
-                    Ok(again) => assert_eq!((again.again, again.first), (true, receipt.first), "{token} again"),
+                    Ok(again) => {
+                        assert_eq!((again.again, again.first), (true, receipt.first), "{token} again")
+                    }
                     Err(e) => assert!(expected(&e, book), "{token} again: {e}"),
                 }
             }
@@ -226,7 +240,8 @@ fn enter(book: &Notes, who: &str, process: &SimProcess) {
     book.opened += 1;
     let alone = alive(&book, who, |_| true).is_empty();
     let (epochs, opened) = (book.epochs.clone(), book.opened);
-    book.writers.insert(who.into(), Writer { process: process.clone(), listed: false, epochs, opened, alone });
+    book.writers
+        .insert(who.into(), Writer { process: process.clone(), listed: false, epochs, opened, alone });
 }
 
 fn writer(book: &Notes, process: &SimProcess, seed: u64, options: &Options) {
@@ -310,7 +325,8 @@ struct Told {
 
 fn schedule(seed: u64, told: &mut Told) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let profile = [Profile::Linux, Profile::Linux, Profile::Linux, Profile::Mac, Profile::Windows][rng.index(5)];
+    let profile =
+        [Profile::Linux, Profile::Linux, Profile::Linux, Profile::Mac, Profile::Windows][rng.index(5)];
     let model = if rng.chance(1, 3) && profile != Profile::Windows {
         CrashModel::adversarial()
     } else {
@@ -353,7 +369,8 @@ fn schedule(seed: u64, told: &mut Told) -> Result<(), String> {
         }
         let run = machine.run(rng.next_u64(), programs, &plan);
         told.steps += run.steps;
-        told.kills += run.ends.iter().filter(|(_, end)| *end == foldlog::vfs::sim::End::Killed).count() as u64;
+        told.kills +=
+            run.ends.iter().filter(|(_, end)| *end == foldlog::vfs::sim::End::Killed).count() as u64;
         if std::env::var_os("FOLDLOG_SIM_SEED").is_some() {
             told.story.extend(run.trace.iter().map(|call| format!("  {call}")));
         }
@@ -442,8 +459,7 @@ fn audit(book: &Book, items: &[(u64, Item)]) -> Result<(), String> {
         let count = *book.tokens.get(token).ok_or(format!("{token} was never sent"))?;
         let whole = events.len() == count
             && events.iter().enumerate().all(|(i, e)| {
-                e.seq == seq + i as u64
-                    && e.body.trim_end_matches('.') == format!("{token}/{i}/{count}")
+                e.seq == seq + i as u64 && e.body.trim_end_matches('.') == format!("{token}/{i}/{count}")
             });
         if !whole {
             return Err(format!("a commit of {count} events is there as {events:?}"));
@@ -539,12 +555,25 @@ fn killed_stopped_and_cut_off_processes_keep_every_promise() {
     let ran = next.into_inner();
     println!(
         "{ran} schedules in {seconds:.0} s ({:.0}/s): {} steps, {} kills, {} power cuts, {} commits acknowledged, {} poisoned, {} rotations, {} files in quarantine",
-        ran as f64 / seconds, told.steps, told.kills, told.cuts, told.commits, told.poisoned, told.rotations, told.healed
+        ran as f64 / seconds,
+        told.steps,
+        told.kills,
+        told.cuts,
+        told.commits,
+        told.poisoned,
+        told.rotations,
+        told.healed
     );
     assert!(failed.is_empty(), "seeds {failed:?}; {}", reproduce(failed[0]));
     let least = if quick() { SCHEDULES_MIN / 4 } else { SCHEDULES_MIN };
     assert!(ran >= least, "only {ran} schedules were run, {least} are the least that says anything");
     // A test that kills nobody proves nothing.
-    assert!(told.kills * 2 > ran && told.cuts * 4 > ran && told.commits > ran * 4, "the schedules have become tame");
-    assert!(told.rotations * 8 > ran && told.poisoned * 100 > ran && told.healed > 0, "the schedules have become tame");
+    assert!(
+        told.kills * 2 > ran && told.cuts * 4 > ran && told.commits > ran * 4,
+        "the schedules have become tame"
+    );
+    assert!(
+        told.rotations * 8 > ran && told.poisoned * 100 > ran && told.healed > 0,
+        "the schedules have become tame"
+    );
 }
