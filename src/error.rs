@@ -52,6 +52,14 @@ pub enum ErrorKind {
         /// The first event not known to be durable.
         from: Seq,
     },
+    /// The commit stands, and everybody sees it; only whether it survives a power cut is not known yet.
+    #[error("committed up to event {seq}, but not known to be durable: {why}")]
+    NotDurable {
+        /// Its last event.
+        seq: Seq,
+        /// What kept it from being made durable.
+        why: String,
+    },
     /// The handle, the medium or the store does not permit writing.
     #[error("read-only: {reason}")]
     ReadOnly {
@@ -176,6 +184,7 @@ impl ErrorKind {
             ErrorKind::Damaged(_) => "damaged",
             ErrorKind::StoreReplaced { .. } => "store-replaced",
             ErrorKind::DurabilityLost { .. } => "durability-lost",
+            ErrorKind::NotDurable { .. } => "not-durable",
             ErrorKind::ReadOnly { .. } => "read-only",
             ErrorKind::TooNew { .. } => "too-new",
             ErrorKind::UnknownEvent { .. } => "unknown-event",
@@ -211,6 +220,9 @@ impl ErrorKind {
             }
             ErrorKind::DurabilityLost { .. } => {
                 "the workspace is readable only, and this release cannot mend that; check the disk and copy the store to a good one"
+            }
+            ErrorKind::NotDurable { .. } => {
+                "do not send it again; make it durable with a flush once the reason is gone"
             }
             ErrorKind::ReadOnly { .. } => {
                 "open the store for writing on a medium and with an account that permit it"
@@ -290,12 +302,6 @@ impl Error {
     /// The system's own error, where there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         self.0.source.as_ref()
-    }
-
-    /// The same failure as another kind: what it means to the caller.
-    pub(crate) fn meaning(mut self, kind: ErrorKind) -> Self {
-        self.0.kind = kind;
-        self
     }
 
     /// The same error for another caller that the same failure concerns.

@@ -1,7 +1,7 @@
 //! One log, opened: what all its users in this process share.
 //!
-//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`; sync lanes with none of them held. Readers
-//! take `view` alone, and nobody waits for LOCK while holding it.
+//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`, then the sync lane. Readers take `view`
+//! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -10,6 +10,7 @@
 
 mod built_segment;
 mod commit_basics;
+mod counterexamples;
 mod crash_enumeration;
 mod crash_faults;
 mod crash_oracle;
@@ -33,7 +34,9 @@ mod process_replaced;
 mod process_strace;
 mod process_takeover;
 mod repair;
+mod sim_processes;
 mod sim_toy_log;
+mod simulated;
 mod spec_numbers;
 mod spec_store;
 mod vectors;
