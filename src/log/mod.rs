@@ -38,6 +38,7 @@ pub(crate) use lock::LockFile;
 pub use meta::{BadMeta, Binding, WorkspaceMeta};
 pub use paths::Paths;
 pub use state::{State, Unknown, Vocabulary};
+pub(crate) use sync::poison_finding;
 
 use envelope::Key;
 
