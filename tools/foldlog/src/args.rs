@@ -53,6 +53,11 @@ pub(crate) enum Verb {
     Dump(Dump),
     /// Check every byte that is vouched for and print what was found; writes nothing, takes no lock
     Verify,
+    /// Say what repairing a damaged workspace would save and what it would lose; with --apply do it
+    ///
+    /// Takes the current folder's workspace if --workspace is not given. Without --apply it writes nothing. With it the
+    /// damaged bytes go to the workspace's quarantine first; nothing is deleted that is not kept there.
+    Repair(Repair),
     /// Print figures of each workspace, and the total last; writes nothing
     Stats,
     /// Try whether locks, writes and syncs do on the file system of DIR what foldlog relies on
@@ -83,6 +88,14 @@ pub(crate) struct Dump {
     /// Print frames with their headers and offsets, control frames too, and what lies behind the end.
     #[arg(long)]
     pub(crate) raw: bool,
+}
+
+/// `foldlog repair`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Repair {
+    /// Do it, instead of saying what would be done.
+    #[arg(long)]
+    pub(crate) apply: bool,
 }
 
 /// `foldlog selftest`.

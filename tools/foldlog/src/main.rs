@@ -15,6 +15,7 @@ mod help;
 mod interrupt;
 mod out;
 mod raw;
+mod repair;
 mod selftest;
 mod stats;
 mod target;
@@ -51,6 +52,7 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Dump(verb) => dump::run(&args.global, verb, out),
         Verb::Verify => verify::run(&args.global, out),
+        Verb::Repair(verb) => repair::run(&args.global, verb, out),
         Verb::Stats => stats::run(&args.global, out),
         Verb::Selftest(verb) => selftest::run(verb, out),
         Verb::SelftestWorker(verb) => selftest::worker::run(verb, out),

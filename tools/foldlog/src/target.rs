@@ -64,7 +64,7 @@ pub(crate) fn subjects(store: &Store, global: &Global) -> Result<Vec<Subject>, F
 }
 
 /// The folder's name of the workspace that a text means: `key:NAME`, a workspace's folder's name, or a project's path.
-fn find(store: &Store, text: &str) -> Result<String, Failure> {
+pub(crate) fn find(store: &Store, text: &str) -> Result<String, Failure> {
     if store.workspaces()?.iter().any(|entry| entry.name == text) {
         return Ok(text.to_owned());
     }
@@ -73,6 +73,20 @@ fn find(store: &Store, text: &str) -> Result<String, Failure> {
         Failure::not_found(
             format!("the store has no workspace for {text}"),
             "see `foldlog stats` for those it has; name one by its project's folder, by key:NAME, or by its own name",
+        )
+    })
+}
+
+/// The workspace of the current folder: what a verb that writes takes if none is named.
+///
+/// # Errors
+/// If the store has none for it.
+pub(crate) fn find_here(store: &Store) -> Result<String, Failure> {
+    let Place::Path(here) = place(".")? else { return find(store, ".") };
+    store.find_workspace(&Place::Path(here.clone()))?.ok_or_else(|| {
+        Failure::not_found(
+            format!("the store has no workspace for the current folder, {here}"),
+            "name one with --workspace; `foldlog stats` lists them",
         )
     })
 }
