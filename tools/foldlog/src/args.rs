@@ -28,8 +28,8 @@ pub(crate) struct Args {
 /// What every verb understands.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Global {
-    /// The store's folder; there is no default.
-    #[arg(long, global = true, value_name = "DIR", env = "FOLDLOG_STORE")]
+    /// The store's folder, else what FOLDLOG_STORE says; there is no other default.
+    #[arg(long, global = true, value_name = "DIR", env = "FOLDLOG_STORE", hide_env = true)]
     pub(crate) store: Option<PathBuf>,
     /// One workspace: its project's folder, key:NAME for one bound to a key, or its folder's name in the store.
     /// Without it a verb that reads takes all, and a verb that writes takes the current folder's.

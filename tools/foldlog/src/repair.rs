@@ -1,7 +1,7 @@
 //! `foldlog repair`: says what repair would do, and with `--apply` does it.
 
 use foldlog::log::RepairStep;
-use foldlog::{ErrorKind, Options, Store};
+use foldlog::{ErrorKind, Options, Store, Vocabulary};
 use serde::Serialize;
 
 use crate::args::{Global, Repair};
@@ -58,7 +58,9 @@ pub(crate) fn run(global: &Global, verb: &Repair, out: &mut Out) -> Result<Exit,
         return Ok(Exit::Damaged);
     }
     drop(reader);
-    let store = Store::open(&root, Options::default().create(false).label("foldlog repair"))?;
+    // Repair moves frames; what their events mean is none of its business, and none of them may be lost for that.
+    let options = Options::default().create(false).label("foldlog repair").vocabulary(Vocabulary::all());
+    let store = Store::open(&root, options)?;
     let workspace = store.workspace_named(&name)?;
     let report = match workspace.log().repair() {
         Err(error) if matches!(error.kind(), ErrorKind::ReadOnly { .. }) && store.barrier().is_some() => {
