@@ -191,7 +191,13 @@ fn lone(path: &Path, header: SegmentHeader, bytes: &[u8], visit: &mut dyn FnMut(
         SegmentState::Prepared => unused(bytes, &header),
     };
     walk.vouched = summary.vouched.max(summary.beyond.vouched);
-    let verdict = classify(&summary, Place::Last, Hints { vouched: walk.vouched, durable_offset: None });
+    let verdict = match header.state {
+        SegmentState::Live => {
+            classify(&summary, Place::Last, Hints { vouched: walk.vouched, durable_offset: None })
+        }
+        SegmentState::Prepared if summary.beyond.content_end > summary.end.offset => Verdict::TornFrame,
+        SegmentState::Prepared => Verdict::NulTail,
+    };
     walk.findings.extend(reader::describe(path, &header, &summary, verdict, walk.vouched));
     let end = usize::try_from(summary.end.offset).unwrap_or(usize::MAX);
     if matches!(summary.stop, Stop::Sealed { .. }) && !scan::is_zero_from(bytes, end) {

@@ -13,6 +13,7 @@ mod cli_live;
 mod cli_repair;
 mod cli_selftest;
 mod cli_stats;
+mod cli_vectors;
 mod cli_verify;
 #[cfg(target_os = "linux")]
 mod linux_only;
