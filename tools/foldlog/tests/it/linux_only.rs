@@ -177,8 +177,6 @@ fn ctrl_c_ends_with_130() {
 #[test]
 fn full_stdout_is_an_error() {
     let fixture = Fixture::small();
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output =
-        command().args(["dump", "--json", "--store"]).arg(fixture.root()).stdout(full).output().unwrap();
-    Run::of(&output).fails(6, "no-space");
+    let (program, root) = (Path::new(env!("CARGO_BIN_EXE_foldlog")), fixture.root());
+    sh(r#"exec "$1" dump --json --store "$2" >/dev/full"#, &[program, &root]).fails(6, "no-space");
 }
