@@ -69,7 +69,21 @@ pub(crate) fn command() -> Command {
 
 /// Runs the command.
 pub(crate) fn foldlog<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = S>) -> Run {
-    Run::of(&command().args(words).output().expect("the command starts"))
+    start(command().args(words))
+}
+
+/// Runs a command to its end. Wine, under load, has refused to start a process with an internal error (1359): that is
+/// tried again a few times; no other failure is.
+pub(crate) fn start(command: &mut Command) -> Run {
+    const INTERNAL_ERROR: i32 = 1359;
+    let mut tries = 0;
+    loop {
+        match command.output() {
+            Ok(output) => return Run::of(&output),
+            Err(e) if e.raw_os_error() == Some(INTERNAL_ERROR) && tries < 5 => tries += 1,
+            Err(e) => panic!("{command:?} does not start: {e}"),
+        }
+    }
 }
 
 pub(crate) fn options() -> Options {
@@ -157,7 +171,7 @@ impl Fixture {
 
     /// Runs the command on the store.
     pub(crate) fn run(&self, words: &[&str]) -> Run {
-        Run::of(&command().arg("--store").arg(self.root()).args(words).output().unwrap())
+        start(command().arg("--store").arg(self.root()).args(words))
     }
 
     /// Runs the command on the store, and checks that no byte, name or time of it changed.
