@@ -304,6 +304,12 @@ impl Error {
         self.0.source.as_ref()
     }
 
+    /// The same failure as another kind: what it means to the caller.
+    pub(crate) fn meaning(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     /// The same error for another caller that the same failure concerns.
     pub(crate) fn duplicate(&self) -> Self {
         let Inner { kind, act, path, source } = &*self.0;
@@ -329,7 +335,9 @@ impl fmt::Display for Error {
         }
         write!(f, ": {kind}")?;
         match source {
-            Some(source) if matches!(kind, ErrorKind::Io) => write!(f, " ({source})"),
+            Some(source) if matches!(kind, ErrorKind::Io | ErrorKind::DurabilityLost { .. }) => {
+                write!(f, " ({source})")
+            }
             _ => Ok(()),
         }
     }

@@ -144,6 +144,11 @@ enum Unusable {
 
 /// The durable word of the control block, if there is a block of this log and the word checks.
 pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
+    control_word(vfs, paths, log, WORD_DURABLE)
+}
+
+/// A position word of the control block, on the same terms.
+pub(super) fn control_word(vfs: &dyn Vfs, paths: &Paths, log: LogId, word: u64) -> Option<u64> {
     let file = vfs.open(&paths.control(), Open::Read).ok()?;
     let mut block = vec![0; CONTROL_LEN];
     let n = read_full(&*file, &mut block, 0).ok()?;
@@ -151,7 +156,7 @@ pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
     if !control::is_block_of(&block, log) {
         return None;
     }
-    let at = usize::try_from(WORD_DURABLE).ok()?;
+    let at = usize::try_from(word).ok()?;
     let word = block.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)?;
     control::position(log, word)
 }
@@ -494,7 +499,7 @@ fn one_segment(
     let has_later = has_live(files, header.ordinal_b + 1);
     let (sealed, place) = match summary.stop {
         Stop::Sealed { seal, crc } => {
-            let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
+            let last_crc = seal.crc_for_successor(crc);
             let answers = |f: &Found| {
                 f.name.id == seal.next_segment_id
                     || f.header.as_ref().is_ok_and(|h| h.stands_for == seal.next_segment_id)

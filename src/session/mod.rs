@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::threads::Mutex;
 use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, write_full};
 
 mod info;
