@@ -137,3 +137,6 @@ impl Control {
         b.is_empty().then_some(control)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,6 +153,12 @@ pub(super) enum Undoing {
     Nothing,
 }
 
+impl Undoing {
+    pub(super) fn is_epoch(&self) -> bool {
+        matches!(self, Undoing::Control(Control::Epoch { .. }))
+    }
+}
+
 /// What only the holder of the in-process mutex touches.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -345,10 +351,12 @@ impl Log {
         self.check_fork()?;
         {
             let view = self.view.read();
-            if view.damage.is_some() || view.too_new.is_some() {
+            if view.too_new.is_some() {
                 return Ok(());
             }
-            if let Some(active) = &view.active {
+            if view.damage.is_none()
+                && let Some(active) = &view.active
+            {
                 let stat = active.file.stat().context("look at", &active.path)?;
                 if stat.len == view.at.offset && stat.links > 0 {
                     return Ok(());
@@ -356,7 +364,10 @@ impl Log {
             }
         }
         let mut view = self.view.write();
-        self.follow(&mut view)?;
+        self.take_up_repair(&mut view)?;
+        if view.damage.is_none() {
+            self.follow(&mut view)?;
+        }
         Ok(())
     }
 
@@ -386,6 +397,19 @@ impl Log {
             );
         }
         Ok(tail)
+    }
+
+    /// Folds the log from its first event.
+    pub(super) fn read_whole(&self) -> Result<(View, Walk)> {
+        read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, self.session.is_some())
+    }
+
+    /// A damaged log that somebody has repaired since is read anew.
+    fn take_up_repair(&self, view: &mut View) -> Result<()> {
+        if view.damage.is_some() && view.chain_is_replaced(&*self.vfs, &self.paths)? {
+            self.rebuild(view)?.into_iter().for_each(|finding| self.note(finding));
+        }
+        Ok(())
     }
 
     pub(super) fn check_fork(&self) -> Result<()> {
@@ -437,6 +461,7 @@ impl Log {
             ));
         }
         let mut view = self.view.write();
+        self.take_up_repair(&mut view)?;
         let mut rounds = 0;
         let file_len = loop {
             if let Some(finding) = &view.damage {
@@ -575,9 +600,7 @@ impl Log {
             let listing = self.listing()?;
             let except = self.session.as_ref().map_or(0, |session| session.id());
             if !session::has_witness(&*self.vfs, &self.sessions, listing, except)? {
-                let mut epoch = [0; 8];
-                self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
-                controls.push(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) });
+                controls.push(self.new_epoch()?);
             }
             controls.extend(super::heal::unnamed_notes(self, &view.state)?);
         }
@@ -591,6 +614,20 @@ impl Log {
             undoing.push(Undoing::Control(control));
         }
         Ok((batch, undoing))
+    }
+
+    fn new_epoch(&self) -> Result<Control> {
+        let mut epoch = [0; 8];
+        self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
+        Ok(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) })
+    }
+
+    /// Puts an Epoch into a batch and folds it.
+    pub(super) fn put_epoch(&self, view: &mut View, batch: &mut Batch<'_>) -> Result<Undoing> {
+        let control = self.new_epoch()?;
+        let placed = batch.put_control(&control);
+        view.state.apply_control(placed.seq, &control);
+        Ok(Undoing::Control(control))
     }
 
     /// Writes a batch; what did not land whole is taken back from the state. `undoing` has an entry for each frame.

@@ -207,6 +207,9 @@ impl<'a> Commit<'a> {
             })
         };
         let commit = Commit { preamble: Preamble { time, session, operation }, seq, events: b.0 };
+        if seq.checked_add(count.into()).is_none() {
+            return Err(BadCommit::Rule("event numbers overflow"));
+        }
         let mut numbers = 0u32;
         let mut rest = b;
         while !rest.is_empty() {
@@ -288,3 +291,6 @@ fn elided(version: u8, body: &[u8]) -> Result<u16, BadCommit> {
         _ => Err(BadCommit::Rule("an elided run must say 1 to 4096 numbers, in version 1")),
     }
 }
+
+#[cfg(test)]
+mod tests;

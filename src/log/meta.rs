@@ -128,6 +128,9 @@ impl WorkspaceMeta {
         let len = b.u32().ok_or_else(cut)?;
         let format = b.u16().ok_or_else(cut)?;
         too_new("the workspace's format", format.into(), FORMAT.into())?;
+        if format == 0 {
+            return Err(BadMeta::Damaged("there is no format 0"));
+        }
         if len as usize != bytes.len() || bytes.len() > META_LEN_MAX {
             return Err(BadMeta::Damaged("its length is not the one it states"));
         }
@@ -150,6 +153,9 @@ impl WorkspaceMeta {
         let created = b.u64().ok_or_else(cut)?;
         let writer_version = b.array().ok_or_else(cut)?;
         let count = b.u16().ok_or_else(cut)?;
+        if count == 0 {
+            return Err(BadMeta::Damaged("it is bound to nothing"));
+        }
         let mut bindings = Vec::new();
         for _ in 0..count {
             let (kind, len) = (b.u8().ok_or_else(cut)?, b.u16().ok_or_else(cut)?);
@@ -201,3 +207,6 @@ impl WorkspaceMeta {
 pub(crate) fn too_new(what: &'static str, need: u64, have: u64) -> Result<(), BadMeta> {
     if need > have { Err(BadMeta::TooNew { what, need, have }) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

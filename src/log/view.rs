@@ -301,7 +301,9 @@ impl View {
             .iter()
             .filter_map(|entry| SegmentName::parse(&entry.name))
             .collect();
-        Ok(self.chain.iter().any(|name| !there.contains(name)))
+        let known = |name: &SegmentName| self.chain.contains(name);
+        Ok(self.chain.iter().any(|name| !there.contains(name))
+            || there.iter().any(|name| name.generation > 0 && !known(name)))
     }
 }
 
