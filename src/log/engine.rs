@@ -236,7 +236,7 @@ impl Log {
         if poisoned {
             report.findings.push(super::sync::poison_finding(&paths, view.vouched));
         }
-        let forks = vfs.process().forks;
+        let forks = vfs.forks();
         let log = Arc::new(Log {
             vfs,
             paths,
@@ -413,7 +413,7 @@ impl Log {
     }
 
     pub(super) fn check_fork(&self) -> Result<()> {
-        if self.vfs.process().forks == self.forks {
+        if self.vfs.forks() == self.forks {
             Ok(())
         } else {
             Err(Error::new(ErrorKind::Forked, "use", self.paths.dir()))

@@ -54,7 +54,7 @@ fn adopt(log: &Arc<Log>) {
     let mut logs = shared.logs.lock();
     logs.all.retain(|known| known.strong_count() > 0);
     logs.all.push(Arc::downgrade(log));
-    let forks = log.vfs.process().forks;
+    let forks = log.vfs.forks();
     if logs.running_in != Some(forks) {
         let spawned = std::thread::Builder::new().name("foldlog".into()).spawn(run);
         // Without a thread the host may still tick; commits do not depend on it.

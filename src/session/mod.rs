@@ -127,7 +127,7 @@ impl Session {
 impl Drop for Session {
     /// Ends the session: it owns nothing in this release, so its files go with it.
     fn drop(&mut self) {
-        if self.vfs.process().forks != self.forks {
+        if self.vfs.forks() != self.forks {
             return; // the parent's; its descriptor was closed by the fork handler
         }
         // Names first: an opener must never find the file free under its name while nobody proves it dead.
