@@ -103,9 +103,7 @@ impl View {
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
-            Content::Commit(commit) => {
-                self.state.apply(commit, header.count, vocabulary);
-            }
+            Content::Commit(commit) => self.state.fold(commit, header.count, vocabulary),
             Content::Control(control) => self.state.apply_control(header.seq, control),
             Content::Ignored => {}
         }
