@@ -95,12 +95,9 @@ fn one(table: &Table, name: &str, events: usize, durability: Durability, batch: 
         Durability::Durable => raw.durable(len),
         _ => raw.buffered(len),
     };
-    table.row(
-        &name,
-        batch,
-        &mut |n| (0..n).for_each(|_| drop(ours.commit(events, durability))),
-        &mut |n| (0..n).for_each(|_| raw_side(&mut raw)),
-    );
+    table.row(&name, batch, &mut |n| (0..n).for_each(|_| drop(ours.commit(events, durability))), &mut |n| {
+        (0..n).for_each(|_| raw_side(&mut raw))
+    });
 }
 
 /// Several threads commit one event at a time; the raw side does as many commits, one behind the other.

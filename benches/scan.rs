@@ -119,7 +119,8 @@ fn whole_log(c: &mut Criterion) {
     let log = ours.workspace.log().id();
     drop(ours);
     let mut group = c.benchmark_group("log of 64 MiB");
-    group.throughput(Throughput::Bytes((commits * commit_len(EVENTS)) as u64 + u64::from(SEGMENT_HEADER_LEN)));
+    group
+        .throughput(Throughput::Bytes((commits * commit_len(EVENTS)) as u64 + u64::from(SEGMENT_HEADER_LEN)));
     group.bench_function("verify (reader::walk)", |b| {
         b.iter(|| {
             let walk = reader::walk(&Os, &paths, log, None, Reach::Intact, &mut |visit| {

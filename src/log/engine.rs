@@ -169,6 +169,8 @@ pub(super) struct Writer {
     paths_checked: Option<Duration>,
     pub(super) prepared: Option<super::rotate::Prepared>,
     pub(super) buffer: Vec<u8>,
+    /// Room for the next queue, empty.
+    pub(super) spare: Vec<Arc<super::commit::Job>>,
 }
 
 /// See the module.
@@ -230,6 +232,7 @@ impl Log {
             paths_checked: None,
             prepared: None,
             buffer: Vec::new(),
+            spare: Vec::new(),
         };
         let poisoned = vfs.stat(&paths.poison()).is_ok();
         let durable = Durable::new(view.vouched, poisoned);
