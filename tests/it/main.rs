@@ -1,9 +1,22 @@
 //! The integration tests, one binary: half the link time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test that cannot go on fails"
+)]
+
 mod built_segment;
 mod commit_basics;
 mod damage_bytes;
+#[path = "../../tools/foldlog/src/event_json.rs"]
+mod event_json;
 mod layers;
 mod model_frames;
 mod repair;
 mod sim_toy_log;
+mod spec_numbers;
+mod spec_store;
+mod vectors;
