@@ -162,7 +162,7 @@ impl Draft {
     pub(crate) fn encode(&self, state: &State, first: Seq, out: &mut Vec<u8>) -> Vec<Revision> {
         let mut revisions: Vec<Revision> = Vec::with_capacity(self.events.len());
         // An earlier event of this very commit may have raised a key's revision already.
-        let mut raised: HashMap<&Key, Revision> = HashMap::new();
+        let mut raised: HashMap<&Key, Revision, foldhash::fast::RandomState> = HashMap::default();
         let several = self.events.len() > 1;
         for (i, event) in self.events.iter().enumerate() {
             let revision = if event.state {

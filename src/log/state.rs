@@ -38,7 +38,7 @@ impl Vocabulary {
 }
 
 /// A key as a hash map holds it, so that an envelope's borrowed key can be looked up without an allocation.
-type Keys = HashMap<Key, Known>;
+type Keys = HashMap<Key, Known, foldhash::fast::RandomState>;
 
 /// What a key is by: lets [`Keys`] find one by an envelope's borrowed parts.
 trait Named {
