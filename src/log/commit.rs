@@ -170,9 +170,11 @@ impl Log {
                     break;
                 }
             }
-            match view.active.as_ref().map(|active| active.file.stat()) {
-                Some(Ok(stat)) if !rest.is_empty() => file_len = stat.len,
-                _ => {}
+            if rest.is_empty() {
+                break;
+            }
+            if let Some(Ok(stat)) = view.active.as_ref().map(|active| active.file.stat()) {
+                file_len = stat.len;
             }
         }
         drop(view);
@@ -214,7 +216,7 @@ impl Log {
                     view.state.undo_control(control);
                 }
             }
-            writer.buffer = batch.into_buffer();
+            writer.memory = batch.into_memory();
             for (job, receipt, ..) in placed {
                 job.done(receipt, view, view.end_lpos());
             }
