@@ -28,10 +28,16 @@ thread_local! {
 }
 
 /// A commit that waits for a leader.
-struct Job {
+pub(super) struct Job {
     closure: Mutex<Option<Closure>>,
     durability: Durability,
     outcome: Mutex<Option<Outcome>>,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({:?})", self.durability)
+    }
 }
 
 enum Outcome {
@@ -148,7 +154,7 @@ impl Log {
         self.prepare_successor(writer);
         let entered = self.enter(writer, self.settings.lock_timeout);
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
-        let jobs = std::mem::take(&mut *self.queue.0.lock());
+        let mut jobs = std::mem::replace(&mut *self.queue.0.lock(), std::mem::take(&mut writer.spare));
         let (held, mut view, mut file_len) = match entered {
             Ok(entered) => entered,
             Err(error) => {
@@ -168,13 +174,17 @@ impl Log {
                     break;
                 }
             }
-            match view.active.as_ref().map(|active| active.file.stat()) {
-                Some(Ok(stat)) if !rest.is_empty() => file_len = stat.len,
-                _ => {}
+            if rest.is_empty() {
+                break;
+            }
+            if let Some(Ok(stat)) = view.active.as_ref().map(|active| active.file.stat()) {
+                file_len = stat.len;
             }
         }
         drop(view);
         drop(held);
+        jobs.clear();
+        writer.spare = jobs;
     }
 
     /// Runs jobs until the batch is large enough, writes it, and answers them; returns how many were answered.
@@ -190,7 +200,7 @@ impl Log {
             self.own_bytes(view, &active)?;
         }
         let (mut batch, mut undoing) = self.start_batch(writer, view, &active)?;
-        let mut placed: Vec<(&Arc<Job>, Receipt, usize)> = Vec::new();
+        let mut placed: Vec<(&Arc<Job>, Receipt, usize, u64)> = Vec::with_capacity(jobs.len());
         let mut answered = 0;
         for job in jobs {
             if batch.position().offset - view.at.offset > u64::from(active.header.max_body) {
@@ -198,7 +208,7 @@ impl Log {
             }
             answered += 1;
             match self.run_one(job, view, &mut batch, &mut undoing, active.header.max_body) {
-                Ok(receipt) => placed.push((job, receipt, batch.frames().len())),
+                Ok(receipt) => placed.push((job, receipt, batch.frames().len(), batch.position().offset)),
                 Err(outcome) => *job.outcome.lock() = Some(outcome),
             }
         }
@@ -210,22 +220,17 @@ impl Log {
                     view.state.undo_control(control);
                 }
             }
-            writer.buffer = batch.into_buffer();
-            for (job, receipt, _) in placed {
+            writer.memory = batch.into_memory();
+            for (job, receipt, ..) in placed {
                 job.done(receipt, view, view.end_lpos());
             }
             return Ok(answered);
         }
-        let ends: Vec<u64> =
-            batch.frames().iter().map(|frame| active.header.lpos(frame.behind.offset)).collect();
         let (whole, error) = self.write_batch(writer, view, &active, batch, undoing, file_len);
-        for (job, receipt, frames) in placed {
+        for (job, receipt, frames, behind) in placed {
             match (&error, frames <= whole) {
-                (_, true) => job.done(
-                    receipt,
-                    view,
-                    ends.get(frames.wrapping_sub(1)).copied().unwrap_or_else(|| view.end_lpos()),
-                ),
+                (_, true) if frames == 0 => job.done(receipt, view, view.end_lpos()),
+                (_, true) => job.done(receipt, view, active.header.lpos(behind)),
                 (Some(error), false) => job.fail(error.duplicate()),
                 (None, false) => job.fail(Error::new(ErrorKind::Io, "append to", &active.path)),
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 
-use super::batch::Batch;
+use super::batch::{Batch, Memory};
 use super::classify::{Hints, Place, Verdict, classify};
 use super::commit::Queue;
 use super::control_frame::Control;
@@ -167,7 +167,10 @@ pub(super) struct Writer {
     listed: bool,
     paths_checked: Option<Duration>,
     pub(super) prepared: Option<super::rotate::Prepared>,
-    pub(super) buffer: Vec<u8>,
+    pub(super) memory: Memory,
+    undoing: Vec<Undoing>,
+    /// Room for the next queue, empty.
+    pub(super) spare: Vec<Arc<super::commit::Job>>,
 }
 
 /// See the module.
@@ -228,7 +231,9 @@ impl Log {
             listed: false,
             paths_checked: None,
             prepared: None,
-            buffer: Vec::new(),
+            memory: Memory::default(),
+            undoing: Vec::new(),
+            spare: Vec::new(),
         };
         // Where no file could be made, the control block may have kept the word.
         let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
@@ -237,7 +242,7 @@ impl Log {
         if poisoned {
             report.findings.push(super::sync::poison_finding(&paths, view.vouched));
         }
-        let forks = vfs.process().forks;
+        let forks = vfs.forks();
         let log = Arc::new(Log {
             vfs,
             paths,
@@ -415,7 +420,7 @@ impl Log {
     }
 
     pub(super) fn check_fork(&self) -> Result<()> {
-        if self.vfs.process().forks == self.forks {
+        if self.vfs.forks() == self.forks {
             Ok(())
         } else {
             Err(Error::new(ErrorKind::Forked, "use", self.paths.dir()))
@@ -609,8 +614,9 @@ impl Log {
         }
         self.durable.raise_seq(view.vouched);
         let mut batch =
-            Batch::new(active, view.at, self.durable.seq(), writer.id, std::mem::take(&mut writer.buffer));
-        let mut undoing = Vec::new();
+            Batch::new(active, view.at, self.durable.seq(), writer.id, std::mem::take(&mut writer.memory));
+        let mut undoing = std::mem::take(&mut writer.undoing);
+        undoing.clear();
         for control in controls {
             let placed = batch.put_control(&control);
             view.state.apply_control(placed.seq, &control);
@@ -652,11 +658,11 @@ impl Log {
         view: &mut View,
         active: &Active,
         batch: Batch<'_>,
-        undoing: Vec<Undoing>,
+        mut undoing: Vec<Undoing>,
         file_len: u64,
     ) -> (usize, Option<Error>) {
         let written = batch.write(file_len);
-        for undo in undoing.into_iter().skip(written.whole).rev() {
+        for undo in undoing.drain(written.whole.min(undoing.len())..).rev() {
             match undo {
                 Undoing::Control(control) => view.state.undo_control(&control),
                 Undoing::Commit(undo) => view.state.undo(undo),
@@ -668,7 +674,9 @@ impl Log {
             view.stand_behind(placed.behind.offset - len, len, placed.kind, placed.crc, placed.seq);
             view.at = placed.behind;
         }
-        writer.buffer = batch.into_buffer();
+        undoing.clear();
+        writer.undoing = undoing;
+        writer.memory = batch.into_memory();
         if written.whole > 0 {
             self.appended(writer);
         }
