@@ -65,10 +65,6 @@ impl<'a> Batch<'a> {
         &self.frames
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-    }
-
     /// The body and pad of a frame that was put.
     pub(crate) fn body(&self, placed: &Placed, len: usize) -> &[u8] {
         let start = placed.range.0 + super::format::FRAME_HEADER_LEN;

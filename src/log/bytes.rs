@@ -31,10 +31,6 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn u128(&mut self) -> Option<u128> {
-        self.array().map(u128::from_le_bytes)
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -114,8 +114,14 @@ pub struct Hints {
 /// Says what the end of a segment's frames is.
 pub fn classify(scan: &Summary, place: Place, hints: Hints) -> Verdict {
     let end = scan.end;
+    let vouched = scan.vouched.max(scan.beyond.vouched).max(hints.vouched);
+    // Where the search for frames that vouch was cut short, nothing proves that the end is merely torn.
+    let acknowledged = end.seq <= vouched
+        || hints.durable_offset.is_some_and(|durable| durable > end.offset)
+        || scan.beyond.cut_short;
     if let Stop::Sealed { .. } = scan.stop {
         return match place {
+            Place::Last if acknowledged => Verdict::MissingTail,
             Place::Last | Place::Earlier { successor_fits: true } => Verdict::CleanEnd,
             Place::Earlier { successor_fits: false } => Verdict::Corrupt,
             Place::SuccessorMissing => Verdict::MissingSegment,
@@ -124,8 +130,6 @@ pub fn classify(scan: &Summary, place: Place, hints: Hints) -> Verdict {
     if let Stop::TooNew { .. } = scan.stop {
         return Verdict::TooNew;
     }
-    let vouched = scan.vouched.max(scan.beyond.vouched).max(hints.vouched);
-    let acknowledged = end.seq <= vouched || hints.durable_offset.is_some_and(|durable| durable > end.offset);
     let nothing_left = scan.beyond.content_end <= end.offset;
     // A frame whose CRC checks but which breaks the format was written so; no accident makes one.
     let faulty = matches!(scan.stop, Stop::Body(_) | Stop::NotAFrame(NotAFrame::Rule(_)));
@@ -148,3 +152,6 @@ pub fn classify(scan: &Summary, place: Place, hints: Hints) -> Verdict {
         Place::Earlier { .. } | Place::SuccessorMissing => Verdict::Corrupt,
     }
 }
+
+#[cfg(test)]
+mod tests;

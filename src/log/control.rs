@@ -54,3 +54,6 @@ fn check(log: LogId, position: u64) -> u16 {
     let [low, high, ..] = hasher.finalize().to_le_bytes();
     u16::from_le_bytes([low, high])
 }
+
+#[cfg(test)]
+mod tests;

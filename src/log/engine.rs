@@ -152,6 +152,12 @@ pub(super) enum Undoing {
     Nothing,
 }
 
+impl Undoing {
+    pub(super) fn is_epoch(&self) -> bool {
+        matches!(self, Undoing::Control(Control::Epoch { .. }))
+    }
+}
+
 /// What only the holder of the in-process mutex touches.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -344,10 +350,13 @@ impl Log {
         self.check_fork()?;
         {
             let view = self.view.read();
-            if view.damage.is_some() || view.too_new.is_some() {
+            if view.too_new.is_some() {
                 return Ok(());
             }
-            if let Some(active) = view.active.as_ref().filter(|_| view.sealed.is_none()) {
+            if view.damage.is_none()
+                && view.sealed.is_none()
+                && let Some(active) = &view.active
+            {
                 let stat = active.file.stat().context("look at", &active.path)?;
                 if stat.len == view.at.offset && stat.links > 0 {
                     return Ok(());
@@ -355,7 +364,10 @@ impl Log {
             }
         }
         let mut view = self.view.write();
-        self.follow(&mut view)?;
+        self.take_up_repair(&mut view)?;
+        if view.damage.is_none() {
+            self.follow(&mut view)?;
+        }
         Ok(())
     }
 
@@ -385,6 +397,19 @@ impl Log {
             );
         }
         Ok(tail)
+    }
+
+    /// Folds the log from its first event.
+    pub(super) fn read_whole(&self) -> Result<(View, Walk)> {
+        read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, self.session.is_some())
+    }
+
+    /// A damaged log that somebody has repaired since is read anew.
+    fn take_up_repair(&self, view: &mut View) -> Result<()> {
+        if view.damage.is_some() && view.chain_is_replaced(&*self.vfs, &self.paths)? {
+            self.rebuild(view)?.into_iter().for_each(|finding| self.note(finding));
+        }
+        Ok(())
     }
 
     pub(super) fn check_fork(&self) -> Result<()> {
@@ -436,6 +461,7 @@ impl Log {
             ));
         }
         let mut view = self.view.write();
+        self.take_up_repair(&mut view)?;
         let mut rounds = 0;
         let file_len = loop {
             if let Some(finding) = &view.damage {
@@ -574,9 +600,8 @@ impl Log {
             let listing = self.listing()?;
             let except = self.session.as_ref().map_or(0, |session| session.id());
             if !session::has_witness(&*self.vfs, &self.sessions, listing, except)? {
-                let mut epoch = [0; 8];
-                self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
-                controls.push(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) });
+                controls.push(self.new_epoch()?);
+                self.write_boot_word();
             }
             controls.extend(super::heal::unnamed_notes(self, &view.state)?);
         }
@@ -590,6 +615,30 @@ impl Log {
             undoing.push(Undoing::Control(control));
         }
         Ok((batch, undoing))
+    }
+
+    /// Leaves this boot's mark in the control block, for reports. A hint: whatever goes wrong is harmless.
+    fn write_boot_word(&self) {
+        let Some(boot_id) = self.vfs.boot_id() else { return };
+        let hash = blake3::hash(&boot_id.to_le_bytes());
+        let word = hash.as_bytes().first_chunk::<8>().copied().unwrap_or_default();
+        if let Ok(file) = self.vfs.open(&self.paths.control(), Open::Write) {
+            let _ = crate::vfs::write_full(&*file, &word, super::format::WORD_BOOT);
+        }
+    }
+
+    fn new_epoch(&self) -> Result<Control> {
+        let mut epoch = [0; 8];
+        self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
+        Ok(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) })
+    }
+
+    /// Puts an Epoch into a batch and folds it.
+    pub(super) fn put_epoch(&self, view: &mut View, batch: &mut Batch<'_>) -> Result<Undoing> {
+        let control = self.new_epoch()?;
+        let placed = batch.put_control(&control);
+        view.state.apply_control(placed.seq, &control);
+        Ok(Undoing::Control(control))
     }
 
     /// Writes a batch; what did not land whole is taken back from the state. `undoing` has an entry for each frame.

@@ -64,7 +64,8 @@ pub struct FrameHeader {
 impl FrameHeader {
     /// The highest event number this frame vouches for as durable; `None` if for none.
     pub fn vouches_for(&self) -> Option<u64> {
-        (self.durable_lag != LAG_NONE).then(|| self.seq.saturating_sub(u64::from(self.durable_lag)))
+        // No writer knows its own event to be durable before it is written: a lag of 0 says no more than 1 does.
+        (self.durable_lag != LAG_NONE).then(|| self.seq.saturating_sub(u64::from(self.durable_lag.max(1))))
     }
 }
 
@@ -93,6 +94,8 @@ impl Salt {
         hasher.update(length);
         hasher.update(rest.split_at(4).1);
         hasher.update(body);
+        #[cfg(test)]
+        tests::CRC_BYTES.with(|n| n.set(n.get() + FRAME_HEADER_LEN + body.len()));
         match hasher.finalize() {
             0 => u32::MAX,
             crc => crc,
@@ -167,7 +170,7 @@ impl Frame<'_> {
 pub enum NotAFrame {
     /// The bytes end exactly here.
     End,
-    /// The next header's length is 0, or fewer than 4 bytes remain and all are 0: the log ends here.
+    /// The next header's length is 0, or less than a header remains and all of it is 0: the log ends here.
     Zero,
     /// The bytes end inside the header, or the stated length goes beyond them.
     Short,
@@ -236,3 +239,6 @@ pub fn decode<'a>(bytes: &'a [u8], salt: &Salt, max_body: u32) -> Result<Frame<'
     }
     Ok(Frame { header, crc: stored, body })
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -78,10 +78,6 @@ impl LockFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-
-    pub(crate) fn id(&self) -> Result<crate::vfs::FileId> {
-        Ok(self.file.stat().context("look at", &self.path)?.id)
-    }
 }
 
 /// Whether a path leads to the file that is open; a path that leads nowhere does not.

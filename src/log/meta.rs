@@ -3,7 +3,7 @@
 
 use super::LogId;
 use super::bytes::Bytes;
-use super::format::{CODEC_BINARY, CONTROL_NONE, FORMAT, LEVEL, META_LEN_MAX, WORKSPACE_MAGIC};
+use super::format::{CODEC_BINARY, CONTROL_NONE, FORMAT, LEVEL, META_LEN_MAX, META_LEN_MIN, WORKSPACE_MAGIC};
 
 /// What a workspace is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -128,8 +128,11 @@ impl WorkspaceMeta {
         let len = b.u32().ok_or_else(cut)?;
         let format = b.u16().ok_or_else(cut)?;
         too_new("the workspace's format", format.into(), FORMAT.into())?;
-        if len as usize != bytes.len() || bytes.len() > META_LEN_MAX {
-            return Err(BadMeta::Damaged("its length is not the one it states"));
+        if format == 0 {
+            return Err(BadMeta::Damaged("its format is 0"));
+        }
+        if len as usize != bytes.len() || !(META_LEN_MIN..=META_LEN_MAX).contains(&bytes.len()) {
+            return Err(BadMeta::Damaged("its length is not the one it states, or no META's"));
         }
         let (before, crc) = bytes.split_last_chunk::<4>().ok_or_else(cut)?;
         if crc32fast::hash(before) != u32::from_le_bytes(*crc) {
@@ -150,6 +153,9 @@ impl WorkspaceMeta {
         let created = b.u64().ok_or_else(cut)?;
         let writer_version = b.array().ok_or_else(cut)?;
         let count = b.u16().ok_or_else(cut)?;
+        if count == 0 {
+            return Err(BadMeta::Damaged("it is bound to nothing"));
+        }
         let mut bindings = Vec::new();
         for _ in 0..count {
             let (kind, len) = (b.u8().ok_or_else(cut)?, b.u16().ok_or_else(cut)?);
@@ -201,3 +207,6 @@ impl WorkspaceMeta {
 pub(crate) fn too_new(what: &'static str, need: u64, have: u64) -> Result<(), BadMeta> {
     if need > have { Err(BadMeta::TooNew { what, need, have }) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,7 @@ pub mod meta;
 mod paths;
 mod quarantine;
 pub mod reader;
+mod repair;
 pub(crate) mod rotate;
 pub mod scan;
 pub mod segment;
@@ -37,6 +38,7 @@ pub use housekeeping::Housekeeping;
 pub(crate) use lock::LockFile;
 pub use meta::{BadMeta, Binding, WorkspaceMeta};
 pub use paths::Paths;
+pub use repair::{RepairReport, RepairStep};
 pub use state::{State, Unknown, Vocabulary};
 
 use envelope::Key;

@@ -11,10 +11,10 @@ use super::classify::{Hints, Place, Verdict, classify};
 use super::control;
 use super::control_frame::Seal;
 use super::finding::{Finding, Severity};
-use super::format::{CONTROL_LEN, FRAME_ALIGN, WORD_DURABLE};
+use super::format::{CONTROL_LEN, FRAME_ALIGN, MAX_BODY, WORD_DURABLE};
 use super::frame::{NotAFrame, Salt};
 use super::paths::Paths;
-use super::rotate::{successor_durable, successor_summary};
+use super::rotate::{plain_header, successor_durable, successor_summary};
 use super::scan::{self, Located, Position, Scanner, Stop, Summary};
 use super::segment::{BadHeader, HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use crate::error::{Context as _, Error, ErrorKind, Result};
@@ -92,6 +92,8 @@ pub struct Walk {
     pub leftovers: Vec<PathBuf>,
     /// Highest event number that anything vouches for.
     pub vouched: u64,
+    /// Segments read although their own header is damaged.
+    surrogates: Vec<PathBuf>,
 }
 
 impl Walk {
@@ -120,6 +122,17 @@ struct Found {
     name: SegmentName,
     path: PathBuf,
     header: Result<SegmentHeader, Unusable>,
+}
+
+impl Found {
+    fn is_live(&self) -> bool {
+        self.header.as_ref().is_ok_and(|header| header.state == SegmentState::Live)
+    }
+}
+
+/// Whether any segment from this ordinal on is live.
+fn has_live(files: &BTreeMap<u64, Vec<Found>>, from: u64) -> bool {
+    files.range(from..).any(|(_, all)| all.iter().any(Found::is_live))
 }
 
 enum Unusable {
@@ -177,7 +190,11 @@ pub fn walk(
     let mut before: Option<(Seal, u32)> = None;
     let mut salvaged = false;
     loop {
-        let Some(found) = choose(&mut files, ordinal, before.as_ref(), reach, &mut walk)? else {
+        let mut found = choose(&mut files, ordinal, before.as_ref(), reach, &mut walk)?;
+        if found.is_none() && reach == Reach::Salvage {
+            found = surrogate(vfs, &mut files, log, ordinal, before.as_ref(), &mut walk);
+        }
+        let Some(found) = found else {
             match skip_hole(paths, &files, ordinal, before.as_ref(), &mut walk) {
                 Some(next) if reach == Reach::Salvage => {
                     (ordinal, before, salvaged) = (next, None, true);
@@ -264,6 +281,7 @@ fn choose(
     reach: Reach,
     walk: &mut Walk,
 ) -> Result<Option<Found>> {
+    let has_later = has_live(files, ordinal + 1);
     let Some(candidates) = files.get_mut(&ordinal) else { return Ok(None) };
     if reach == Reach::Intact
         && let Some(i) = candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))))
@@ -287,7 +305,9 @@ fn choose(
         candidates.retain(|f| !fits(f));
         return Ok(Some(chosen));
     }
+    // A rotation is unfinished only if nothing was ever written behind it.
     if let Some((seal, last_crc)) = before
+        && !has_later
         && let Some(i) = candidates.iter().position(|f| f.name.id == seal.next_segment_id)
     {
         let found = candidates.swap_remove(i);
@@ -302,6 +322,58 @@ fn choose(
     Ok(None)
 }
 
+/// A segment whose header is damaged, with a header made from its name and its neighbours, if whole frames are in it.
+///
+/// Behind a Seal without a later live segment it may never have been taken into use: that is for the Seal to say.
+fn surrogate(
+    vfs: &dyn Vfs,
+    files: &mut BTreeMap<u64, Vec<Found>>,
+    log: LogId,
+    ordinal: u64,
+    before: Option<&(Seal, u32)>,
+    walk: &mut Walk,
+) -> Option<Found> {
+    if before.is_some() && !has_live(files, ordinal + 1) {
+        return None;
+    }
+    let candidates = files.get_mut(&ordinal)?;
+    for i in 0..candidates.len() {
+        let Some(Found { name, path, header: Err(Unusable::Bad(bad)) }) = candidates.get(i) else { continue };
+        if matches!(bad, BadHeader::Format(_) | BadHeader::Incompat(_)) {
+            continue;
+        }
+        let Ok(bytes) = read_file(vfs, path) else { continue };
+        let salt = Salt::new(log, name.id);
+        let from = Position { offset: HEADER_LEN as u64, seq: 1, link: 0 };
+        let mut budget = scan::resync_budget(bytes.len());
+        let Some(start) = scan::resync(&bytes, &salt, MAX_BODY, from, &mut budget) else { continue };
+        let mut header = plain_header(log, name.id, ordinal, 0);
+        (header.ordinal_b, header.generation, header.state) =
+            (name.ordinal_b, name.generation, SegmentState::Live);
+        (header.first_seq, header.prev_last_crc) = (start.seq, start.link);
+        if let Some((seal, last_crc)) = before {
+            header = header.answering(seal, *last_crc);
+            header.stands_for = seal.next_segment_id;
+        }
+        let finding = Finding {
+            severity: Severity::Damage,
+            code: Verdict::Corrupt.as_str(),
+            file: path.clone(),
+            offset: Some(0),
+            seq: Some(header.first_seq),
+            message: format!("the segment's header is damaged: {bad}; whole frames are in it"),
+            remedy: REPAIR,
+        };
+        walk.findings.push(finding.clone());
+        walk.damage.get_or_insert(finding);
+        walk.surrogates.push(path.clone());
+        let mut found = candidates.swap_remove(i);
+        found.header = Ok(header);
+        return Some(found);
+    }
+    None
+}
+
 /// Says what is missing, if something is; returns the next ordinal that has a live segment.
 fn skip_hole(
     paths: &Paths,
@@ -310,8 +382,7 @@ fn skip_hole(
     before: Option<&(Seal, u32)>,
     walk: &mut Walk,
 ) -> Option<u64> {
-    let is_live = |f: &Found| f.header.as_ref().is_ok_and(|h| h.state == SegmentState::Live);
-    let next = files.range(ordinal..).find(|(_, all)| all.iter().any(is_live)).map(|(next, _)| *next);
+    let next = files.range(ordinal..).find(|(_, all)| all.iter().any(Found::is_live)).map(|(next, _)| *next);
     if next.is_none() && (walk.unfinished.is_some() || (before.is_none() && !walk.segments.is_empty())) {
         return None;
     }
@@ -344,7 +415,9 @@ fn skip_hole(
         *place = Some(finding.clone());
     }
     walk.findings.push(finding);
-    next.filter(|next| *next > ordinal || files.get(next).is_some_and(|all| all.iter().any(is_live)))
+    // On the way to the next live segment, one with a damaged header may still have whole frames.
+    let candidate = files.range(ordinal + 1..).next().map(|(candidate, _)| *candidate);
+    next.map(|next| if next == ordinal { next } else { candidate.unwrap_or(next).min(next) })
 }
 
 const REPAIR: &str = "bring the file back from a copy, or run `foldlog repair` to see what can be saved";
@@ -418,8 +491,7 @@ fn one_segment(
         visit(&Visit { header: &header, path, located, salvaged: behind });
     });
     walk.vouched = walk.vouched.max(summary.vouched).max(summary.beyond.vouched);
-    let later = |f: &Found| f.header.as_ref().is_ok_and(|h| h.state == SegmentState::Live);
-    let has_later = files.range(header.ordinal_b + 1..).any(|(_, all)| all.iter().any(later));
+    let has_later = has_live(files, header.ordinal_b + 1);
     let (sealed, place) = match summary.stop {
         Stop::Sealed { seal, crc } => {
             let last_crc = seal.crc_for_successor(crc);
@@ -428,8 +500,11 @@ fn one_segment(
                     || f.header.as_ref().is_ok_and(|h| h.stands_for == seal.next_segment_id)
             };
             let next = files.get(&(header.ordinal_b + 1)).into_iter().flatten().filter(|f| answers(f));
-            let live =
-                next.clone().filter(|f| later(f)).max_by_key(|f| f.name).and_then(|f| f.header.as_ref().ok());
+            let live = next
+                .clone()
+                .filter(|f| f.is_live())
+                .max_by_key(|f| f.name)
+                .and_then(|f| f.header.as_ref().ok());
             let place = match live {
                 Some(next) => Place::Earlier {
                     successor_fits: next.prev_segment_id == seal.segment_id
@@ -437,7 +512,9 @@ fn one_segment(
                         && next.prev_last_crc == last_crc
                         && next.first_seq == seal.next_first_seq,
                 },
-                None if next.count() > 0 && !has_later => Place::Last,
+                None if next.clone().count() > 0 && !has_later => Place::Last,
+                // The file is there, its header is not usable: that is its own damage, said when it is its turn.
+                None if next.count() > 0 => Place::Earlier { successor_fits: true },
                 None => Place::SuccessorMissing,
             };
             (Some((seal, last_crc)), place)
@@ -453,7 +530,11 @@ fn one_segment(
             classify_unfinished(vfs, &header, &seal, files, durable, walk.vouched, walk)?.unwrap_or(verdict);
     }
     let rest = bytes.get(usize::try_from(summary.end.offset).unwrap_or(usize::MAX)..).unwrap_or_default();
-    report(path, &header, &summary, verdict, walk);
+    if walk.surrogates.iter().any(|known| known == path) && !verdict.is_damage() {
+        verdict = Verdict::Corrupt; // said already, with what is wrong with the header
+    } else {
+        report(path, &header, &summary, verdict, walk);
+    }
     walk.segments.push(Walked {
         path: path.into(),
         header: header.clone(),
@@ -583,8 +664,8 @@ fn salvage(
     end: Position,
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) {
-    let mut from = end;
-    while let Some(start) = scan::resync(bytes, salt, header.max_body, from) {
+    let (mut from, mut budget) = (end, scan::resync_budget(bytes.len()));
+    while let Some(start) = scan::resync(bytes, salt, header.max_body, from, &mut budget) {
         let mut scanner = Scanner::new(bytes, 0, salt, header.max_body, start);
         let stop = loop {
             match scanner.next_frame() {

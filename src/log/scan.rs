@@ -9,6 +9,11 @@ use super::format::{FRAME_ALIGN, FRAME_HEADER_LEN, KIND_CONTROL, MAX_COUNT};
 use super::frame::{self, Frame, FrameKind, NotAFrame, Salt};
 use super::segment::{HEADER_LEN, SegmentHeader};
 
+/// How many times the bytes behind the end the resync scan may compute CRCs over.
+const CRC_BUDGET: usize = 16;
+/// How far behind the number expected the resync scan believes a seq: more than a Gap or a segment can ever take.
+const SEQ_REACH: u64 = 1 << 40;
+
 /// Where a scan stands: an offset in the file and what the next frame there must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -182,25 +187,28 @@ pub struct Beyond {
     pub vouched: u64,
     /// Offset behind the last byte that is not 0; the end of the frames if there is none.
     pub content_end: u64,
+    /// Whether the bound on the work was met, so that frames which vouch for more may have been passed over.
+    pub cut_short: bool,
 }
 
 /// Looks for whole frames behind the end, at every multiple of 8 (the resync scan).
 ///
 /// Only raises what is vouched for, so a chance hit can make a log read-only but never cuts. Work is bounded: CRCs
-/// over at most 16 times the bytes given; what lies behind that bound is not looked at.
+/// over at most 16 times the bytes given. Candidates that no longer fit are passed over, and the answer says so;
+/// only bytes made for it get that far.
 pub fn beyond(bytes: &[u8], origin: u64, salt: &Salt, max_body: u32, end: Position) -> Beyond {
     let index = |offset: u64| usize::try_from(offset.saturating_sub(origin)).unwrap_or(usize::MAX);
     let tail = bytes.get(index(end.offset)..).unwrap_or_default();
     let content = tail.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
     let mut found =
         Beyond { content_end: end.offset + content as u64, frames_end: end.offset, ..Beyond::default() };
-    let mut budget = tail.len().saturating_mul(16);
+    let mut budget = resync_budget(tail.len());
     let mut at = 0;
     // A frame may end in body and pad bytes that are 0, so candidates start before `content`, but read on past it.
     while at < content {
         let rest = tail.get(at..).unwrap_or_default();
-        match plausible(rest, max_body, end.seq, tail.len()) {
-            Some(len) if len > budget => break,
+        match plausible(rest, max_body, end.seq) {
+            Some(len) if len > budget => found.cut_short = true,
             Some(len) => {
                 budget -= len;
                 if let Ok(frame) = frame::decode(rest, salt, max_body) {
@@ -221,13 +229,14 @@ pub fn beyond(bytes: &[u8], origin: u64, salt: &Salt, max_body: u32, end: Positi
 }
 
 /// The length of the frame that could start here, by its header's fields alone.
-fn plausible(bytes: &[u8], max_body: u32, seq_min: u64, room: usize) -> Option<usize> {
+///
+/// Numbers may jump: a Gap takes no room. So their bound is that of a Gap, not of what fits into the bytes.
+fn plausible(bytes: &[u8], max_body: u32, seq_min: u64) -> Option<usize> {
     let body_len = u32_at(bytes, 0).filter(|len| (1..=max_body).contains(len))? as usize;
     let len = frame::frame_len(body_len);
     let mut fields = Bytes(bytes.get(8..FRAME_HEADER_LEN)?);
     let (seq, _link, kind, count) = (fields.u64()?, fields.u32()?, fields.u16()?, fields.u16()?);
-    let seq_max =
-        seq_min.saturating_add((room / (FRAME_HEADER_LEN + FRAME_ALIGN) + 1) as u64 * u64::from(MAX_COUNT));
+    let seq_max = seq_min.saturating_add(SEQ_REACH);
     let count_fits = if kind & KIND_CONTROL == 0 { (1..=MAX_COUNT).contains(&count) } else { count == 0 };
     (len <= bytes.len() && count_fits && (seq_min..=seq_max).contains(&seq)).then_some(len)
 }
@@ -283,25 +292,38 @@ pub fn is_zero_from(bytes: &[u8], offset: usize) -> bool {
     bytes.get(offset..).is_none_or(all_zero)
 }
 
+/// The bytes that CRCs may be computed over while the whole frames of so many bytes are looked for.
+pub fn resync_budget(len: usize) -> usize {
+    len.saturating_mul(CRC_BUDGET)
+}
+
 /// The next whole frame at or behind `from` with a number not below the one expected there, as a place to go on from.
-pub fn resync(bytes: &[u8], salt: &Salt, max_body: u32, from: Position) -> Option<Position> {
+/// What it costs comes off the `budget` of the whole search, [`resync_budget`]; what no longer fits is passed over.
+pub fn resync(
+    bytes: &[u8],
+    salt: &Salt,
+    max_body: u32,
+    from: Position,
+    budget: &mut usize,
+) -> Option<Position> {
     let start = usize::try_from(from.offset).ok()?;
     let tail = bytes.get(start..)?;
-    let mut budget = tail.len().saturating_mul(16);
-    let mut at = 0;
-    while at < tail.len() {
+    for at in (0..tail.len()).step_by(FRAME_ALIGN) {
         let rest = tail.get(at..)?;
-        if let Some(len) = plausible(rest, max_body, from.seq, tail.len()) {
-            budget = budget.checked_sub(len)?;
-            if let Ok(frame) = frame::decode(rest, salt, max_body) {
-                return Some(Position {
-                    offset: (start + at) as u64,
-                    seq: frame.header.seq,
-                    link: frame.header.link,
-                });
-            }
+        let Some(left) = plausible(rest, max_body, from.seq).and_then(|len| budget.checked_sub(len)) else {
+            continue;
+        };
+        *budget = left;
+        if let Ok(frame) = frame::decode(rest, salt, max_body) {
+            return Some(Position {
+                offset: (start + at) as u64,
+                seq: frame.header.seq,
+                link: frame.header.link,
+            });
         }
-        at += FRAME_ALIGN;
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

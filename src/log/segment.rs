@@ -116,7 +116,7 @@ impl SegmentHeader {
 
     /// Offset in its file of an lpos.
     pub fn offset(&self, lpos: u64) -> u64 {
-        lpos.saturating_sub(self.base_lpos) + u64::from(SEGMENT_HEADER_LEN)
+        lpos.saturating_sub(self.base_lpos).saturating_add(u64::from(SEGMENT_HEADER_LEN))
     }
 
     /// The 256 bytes on disk.
@@ -265,3 +265,6 @@ impl fmt::Display for SegmentName {
         write!(f, "{ordinal_a:010}-{ordinal_b:010}-g{generation}-{id}.seg")
     }
 }
+
+#[cfg(test)]
+mod tests;

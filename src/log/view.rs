@@ -62,6 +62,8 @@ pub(crate) struct View {
     pub(crate) vouched: u64,
     /// lpos up to which everything is vouched for by a frame, as far as known; a lower bound.
     pub(crate) vouched_lpos: u64,
+    /// lpos behind the last frame that holds events.
+    events_end_lpos: u64,
     /// The segments that were read, in order.
     pub(crate) chain: Vec<SegmentName>,
     pub(crate) damage: Option<Finding>,
@@ -90,6 +92,7 @@ impl View {
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
+            events_end_lpos: 0,
             chain: Vec::new(),
             damage: None,
             too_new: None,
@@ -102,8 +105,12 @@ impl View {
         let vouches_for = header.vouches_for().unwrap_or(0);
         self.vouched = self.vouched.max(vouches_for);
         if vouches_for + 1 >= header.seq {
-            // All events before this frame were durable, and with them every byte before it.
-            self.vouched_lpos = self.vouched_lpos.max(segment.lpos(located.offset));
+            // All events before this frame were durable. Control frames between the last of them and this frame take
+            // no number, so nothing is said of those.
+            self.vouched_lpos = self.vouched_lpos.max(self.events_end_lpos);
+        }
+        if header.count > 0 {
+            self.events_end_lpos = segment.lpos(located.offset + located.frame.len() as u64);
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
@@ -111,7 +118,7 @@ impl View {
                 self.state.apply(commit, header.count, vocabulary);
             }
             Content::Control(control) => self.state.apply_control(header.seq, control),
-            Content::Ignored => {}
+            Content::Ignored => self.state.pass_over(header.seq, header.count),
         }
         self.stand_behind(
             located.offset,
@@ -311,7 +318,9 @@ impl View {
             .iter()
             .filter_map(|entry| SegmentName::parse(&entry.name))
             .collect();
-        Ok(self.chain.iter().any(|name| !there.contains(name)))
+        let known = |name: &SegmentName| self.chain.contains(name);
+        Ok(self.chain.iter().any(|name| !there.contains(name))
+            || there.iter().any(|name| name.generation > 0 && !known(name)))
     }
 }
 

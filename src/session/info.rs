@@ -5,9 +5,9 @@ use std::fmt;
 use crate::vfs::FileId;
 
 /// First bytes of the file.
-pub const MAGIC: [u8; 8] = [0x89, b'F', b'L', b'I', 0x0D, 0x0A, 0x1A, 0x0A];
+pub(super) const MAGIC: [u8; 8] = [0x89, b'F', b'L', b'I', 0x0D, 0x0A, 0x1A, 0x0A];
 /// Layout number.
-pub const LAYOUT: u16 = 1;
+pub(super) const LAYOUT: u16 = 1;
 
 /// A log that a session has taken part in, and the control block it knew there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Info {
     /// Reads the whole file; `None` if it is not one, whatever the reason.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (before, crc) = bytes.split_last_chunk::<4>()?;
-        if crc32fast::hash(before) != u32::from_le_bytes(*crc) {
+        if bytes.len() > super::INFO_LEN_MAX || crc32fast::hash(before) != u32::from_le_bytes(*crc) {
             return None;
         }
         let mut b = before;

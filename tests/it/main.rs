@@ -1,10 +1,21 @@
 //! The integration tests, one binary: half the link time.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it is wrong")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test that cannot go on fails"
+)]
 
+mod built_segment;
 mod commit_basics;
+mod damage_bytes;
+#[path = "../../tools/foldlog/src/event_json.rs"]
+mod event_json;
 mod layers;
 mod linux_only;
+mod model_frames;
 mod process_create;
 #[cfg(target_os = "linux")]
 mod process_disk;
@@ -17,5 +28,9 @@ mod process_replaced;
 #[cfg(target_os = "linux")]
 mod process_strace;
 mod process_takeover;
+mod repair;
 mod sim_toy_log;
+mod spec_numbers;
+mod spec_store;
+mod vectors;
 mod worker;

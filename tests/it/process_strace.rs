@@ -134,7 +134,13 @@ fn each(calls: &str, fault: &str, bound: u64, mut check: impl FnMut(&Path, &[Str
             Run::Killed(lines) => panic!("{what}: died after {lines:?}"),
             Run::NotStarted => {}
         }
-        k += if quick() { 7 } else { 1 };
+        k += if !quick() {
+            1
+        } else if bound > 20 {
+            3
+        } else {
+            5
+        };
     }
 }
 

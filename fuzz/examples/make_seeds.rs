@@ -1,0 +1,144 @@
+//! Writes the checked-in seeds anew, from the codec: `cargo run --example make_seeds` in this folder.
+
+use std::path::Path;
+use std::{fs, io};
+
+use foldlog::log::SegmentId;
+use foldlog::log::control_frame::{Control, RecoveryMark, Seal};
+use foldlog::log::envelope::{Envelope, KeyKind, Operation, Preamble};
+use foldlog::log::format::LAG_NONE;
+use foldlog::log::frame::{FrameHeader, FrameKind, encode};
+use foldlog::log::{OpId, Revision, Seq};
+use foldlog_fuzz::{salt, with_header};
+
+struct Log {
+    frames: Vec<u8>,
+    seq: u64,
+    link: u32,
+}
+
+impl Log {
+    fn put(&mut self, kind: FrameKind, count: u16, durable_lag: u32, body: &[u8]) {
+        let header = FrameHeader { seq: self.seq, link: self.link, kind, count, durable_lag, writer: 7 };
+        self.link = encode(&mut self.frames, &salt(), &header, body);
+        self.seq += u64::from(count);
+    }
+
+    fn control(&mut self, control: &Control) {
+        let mut body = Vec::new();
+        control.encode(&mut body);
+        self.put(control.kind(), 0, 1, &body);
+        if let Control::Gap { to, .. } = control {
+            self.seq = to + 1;
+        }
+    }
+}
+
+fn commit(events: u16) -> Vec<u8> {
+    let operation = Operation { op_id: OpId([1; 16]), request_hash: [2; 16], seen: Seq(3) };
+    let mut out = Vec::new();
+    Preamble { time: 4, session: 5, operation: (events > 1).then_some(operation) }.encode(&mut out);
+    for i in 0..events {
+        let blobs: &[u8] = if i == 1 { &[6; 64] } else { &[] };
+        let keyless = i == 2;
+        Envelope {
+            seq: Seq(0),
+            takes: 1,
+            kind: 8 + i,
+            version: 1,
+            ignorable: i == 1,
+            key_kind: if keyless { KeyKind::NONE } else { KeyKind::TASK },
+            key: if keyless { "" } else { "task" },
+            revision: Revision(if keyless { 0 } else { 9 }),
+            blobs,
+            body: b"body",
+        }
+        .encode(&mut out);
+    }
+    out
+}
+
+fn elided(n: u16) -> Vec<u8> {
+    let mut out = Vec::new();
+    Preamble::default().encode(&mut out);
+    Envelope {
+        seq: Seq(0),
+        takes: n,
+        kind: 0,
+        version: 1,
+        ignorable: false,
+        key_kind: KeyKind::NONE,
+        key: "",
+        revision: Revision(0),
+        blobs: &[],
+        body: &n.to_le_bytes(),
+    }
+    .encode(&mut out);
+    out
+}
+
+fn controls(seq: u64) -> Vec<Control> {
+    let segment_id = SegmentId(0x1111);
+    let note = "0000000001-256.txt".into();
+    vec![
+        Control::Epoch { epoch: 0xEE },
+        Control::Mark { time: 1 },
+        Control::RecoveryMark(RecoveryMark {
+            at_lpos: 0,
+            bytes: 8,
+            frames: 0,
+            first_seq: seq,
+            verdict: 3,
+            note,
+        }),
+        Control::Gap { from: seq, to: seq + 9 },
+        Control::Seal(Seal {
+            next_segment_id: SegmentId(0x2222),
+            next_first_seq: seq + 10,
+            next_base_lpos: 0,
+            segment_id,
+            last_seq: seq + 9,
+            last_crc: 0,
+        }),
+    ]
+}
+
+fn main() -> io::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        fs::create_dir_all(root.join(target))?;
+        fs::write(root.join(target).join(name), bytes)
+    };
+    let mut log = Log { frames: Vec::new(), seq: 1, link: 0 };
+    log.put(FrameKind::COMMIT, 1, LAG_NONE, &commit(1));
+    let one = log.frames.clone();
+    log.put(FrameKind::COMMIT, 3, 2, &commit(3));
+    log.put(FrameKind::COMMIT, 200, 1, &elided(200));
+    log.put(FrameKind(0x8044), 2, LAG_NONE, b"ignored");
+    for control in controls(log.seq) {
+        log.control(&control);
+    }
+    let mut torn = log.frames.clone();
+    torn[one.len() + 40] ^= 1;
+    let reserve = [&one[..], &[0; 64]].concat();
+    let made: [(&str, &[u8]); 5] =
+        [("empty", &[]), ("one", &one), ("every-kind", &log.frames), ("torn", &torn), ("reserve", &reserve)];
+    for (name, frames) in made {
+        write("segment_scan", name, &with_header(frames))?;
+        write("frame_decode", name, &[&[22], frames].concat())?;
+        // vouched, durable, word and the made summary come first; zeros do.
+        write("classify", name, &[&[0; 96], &with_header(frames)[..]].concat())?;
+        write("segment_mutate", name, frames)?;
+    }
+    let body =
+        |seq: u64, count: u16, body: &[u8]| [&seq.to_le_bytes()[..], &count.to_le_bytes(), body].concat();
+    write("envelope_decode", "commit-of-1", &body(1, 1, &commit(1)))?;
+    write("envelope_decode", "commit-of-3", &body(2, 3, &commit(3)))?;
+    write("envelope_decode", "elided", &body(5, 200, &elided(200)))?;
+    for control in controls(7) {
+        let mut bytes = Vec::new();
+        control.encode(&mut bytes);
+        write("envelope_decode", &format!("control-{:04x}", control.kind().0), &body(7, 0, &bytes))?;
+    }
+    Ok(())
+}
