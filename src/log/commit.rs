@@ -60,7 +60,7 @@ impl Log {
     /// # Errors
     /// Whatever the closure returns; [`ErrorKind::Conflict`]; [`ErrorKind::Busy`] with the holders' names;
     /// [`ErrorKind::NoSpace`] and system errors, after which nothing of this commit stands;
-    /// [`ErrorKind::DurabilityLost`] if it stands, but may not survive a power cut.
+    /// [`ErrorKind::DurabilityLost`] and [`ErrorKind::NotDurable`] if it stands, but may not survive a power cut.
     ///
     /// # Durability
     /// As asked for; see [`Durability`].
@@ -123,7 +123,12 @@ impl Log {
     fn acknowledge(&self, mut receipt: Receipt, behind: u64, durability: Durability) -> Result<Receipt> {
         match durability {
             Durability::Durable => {
-                self.make_durable(behind, receipt.last().0)?;
+                let seq = receipt.last();
+                self.make_durable(behind, seq.0).map_err(|e| match e.kind() {
+                    ErrorKind::StoreReplaced { .. } | ErrorKind::DurabilityLost { .. } => e,
+                    // Every other error of a commit says that nothing of it stands.
+                    _ => Error::new(ErrorKind::NotDurable { seq, why: e.to_string() }, "sync", e.path()),
+                })?;
                 receipt.durable = true;
             }
             Durability::Interval(ms) => {

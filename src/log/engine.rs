@@ -1,7 +1,7 @@
 //! One log, opened: what all its users in this process share.
 //!
-//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`; sync lanes with none of them held. Readers
-//! take `view` alone, and nobody waits for LOCK while holding it.
+//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`, then the sync lane. Readers take `view`
+//! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -230,7 +230,9 @@ impl Log {
             prepared: None,
             buffer: Vec::new(),
         };
-        let poisoned = vfs.stat(&paths.poison()).is_ok();
+        // Where no file could be made, the control block may have kept the word.
+        let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
+        let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
         let durable = Durable::new(view.vouched, poisoned);
         if poisoned {
             report.findings.push(super::sync::poison_finding(&paths, view.vouched));

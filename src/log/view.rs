@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::control_frame::Seal;
+use super::control_frame::{Control, Seal};
 use super::finding::Finding;
 use super::format::FRAME_HEADER_LEN;
 use super::frame::{FrameKind, NotAFrame, Salt};
@@ -117,7 +117,12 @@ impl View {
             Content::Commit(commit) => {
                 self.state.apply(commit, header.count, vocabulary);
             }
-            Content::Control(control) => self.state.apply_control(header.seq, control),
+            Content::Control(control) => {
+                if let Control::Seal(seal) = control {
+                    self.sealed = Some((*seal, seal.crc_for_successor(located.frame.crc)));
+                }
+                self.state.apply_control(header.seq, control);
+            }
             Content::Ignored => self.state.pass_over(header.seq, header.count),
         }
         self.stand_behind(
@@ -220,7 +225,7 @@ impl View {
                 Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) => {
                     return Ok(Tail::Clean { len: stat.len });
                 }
-                Stop::Sealed { seal, crc } => self.sealed = Some((seal, seal.crc_for_successor(crc))),
+                Stop::Sealed { .. } => {} // the fold has noted it
                 _ => return Ok(Tail::Broken),
             }
         }

@@ -142,7 +142,8 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
     }
 }
 
-/// Makes a folder and those above it that are missing. Others may be doing the same; whoever is first makes it.
+/// Makes a folder and what is missing above it, durably. Whoever made a part that is there already may have been killed
+/// before it synced the name, so every name on the way is synced, whoever made it.
 fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -154,9 +155,14 @@ fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
                 None => return Err(Error::io(e, "create", dir)),
             }
         }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        // Whoever made it may have been killed before the name was durable.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(Error::io(e, "create", dir)),
         Ok(()) => {}
+    }
+    // Far above are folders that nobody here made and that may refuse to be synced.
+    for above in dir.ancestors().skip(2).filter(|above| !above.as_os_str().is_empty()) {
+        let _ = vfs.sync_dir(above);
     }
     sync_parent(vfs, dir)
 }
@@ -213,6 +219,8 @@ pub(super) fn workspace(
         return Ok(name);
     }
     let vfs = &**vfs;
+    // Whoever made the store may have been killed before META's name was durable, and a workspace without it is damage.
+    vfs.sync_dir(root).context("sync", root)?;
     let dir = root.join("workspaces");
     let name = place::folder_name(binding);
     let mut random = [0; 24];

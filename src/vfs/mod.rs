@@ -184,6 +184,17 @@ pub trait VfsFile: Debug + Send + Sync {
     fn unlock(&self) -> io::Result<()>;
 }
 
+/// Makes the name that a file has just been given durable, before anything that relies on it is written.
+///
+/// Where folders cannot be synced (Windows), names go through one journal, which syncing any file flushes.
+///
+/// # Errors
+/// The first error of any of the calls.
+pub fn sync_name(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
+    vfs.open(path, Open::Write)?.sync_data()?;
+    path.parent().map_or(Ok(()), |dir| vfs.sync_dir(dir))
+}
+
 /// Reads until `buf` is full or the file ends; returns how many bytes were read.
 ///
 /// # Errors

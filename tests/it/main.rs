@@ -10,6 +10,11 @@
 
 mod built_segment;
 mod commit_basics;
+mod counterexamples;
+mod crash_enumeration;
+mod crash_faults;
+mod crash_oracle;
+mod crash_stories;
 mod damage_bytes;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
@@ -29,7 +34,9 @@ mod process_replaced;
 mod process_strace;
 mod process_takeover;
 mod repair;
+mod sim_processes;
 mod sim_toy_log;
+mod simulated;
 mod spec_numbers;
 mod spec_store;
 mod vectors;
