@@ -785,6 +785,7 @@ fn read_whole(
         })?;
         Ok((view, walk))
     })?;
+    // Only now: what a single look made of bytes in motion may have been taken back.
     view.adopt(vfs, &walk, open_for(writing))?;
     Ok((view, walk))
 }
