@@ -2,6 +2,7 @@
 
 mod built_segment;
 mod commit_basics;
+mod crash_damage;
 mod crash_enumeration;
 mod crash_faults;
 mod crash_oracle;
