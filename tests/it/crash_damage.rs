@@ -1,6 +1,13 @@
 //! Bytes flipped under a closed or killed store, end to end: what is vouched for is called damage and never touched,
 //! what is not is cut and kept. And repair, with a crash at every call.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test, all of it"
+)]
+
 use std::collections::BTreeMap;
 
 use foldlog::vfs::Vfs;
