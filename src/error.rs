@@ -210,7 +210,7 @@ impl ErrorKind {
                 "close all handles and open the store again; if a sync or restore tool did it, see format-spec/how-to-corrupt.md"
             }
             ErrorKind::DurabilityLost { .. } => {
-                "the workspace is readable only; check the disk, take a copy of the store, then see `foldlog repair`"
+                "the workspace is readable only, and this release cannot mend that; check the disk and copy the store to a good one"
             }
             ErrorKind::ReadOnly { .. } => {
                 "open the store for writing on a medium and with an account that permit it"

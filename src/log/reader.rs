@@ -499,7 +499,7 @@ fn one_segment(
     let has_later = has_live(files, header.ordinal_b + 1);
     let (sealed, place) = match summary.stop {
         Stop::Sealed { seal, crc } => {
-            let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
+            let last_crc = seal.crc_for_successor(crc);
             let answers = |f: &Found| {
                 f.name.id == seal.next_segment_id
                     || f.header.as_ref().is_ok_and(|h| h.stands_for == seal.next_segment_id)

@@ -6,8 +6,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::control_frame::Control;
 use super::engine::{Log, Undoing};
 use super::finding::{Finding, Severity};
@@ -17,6 +15,7 @@ use super::paths::Paths;
 use super::view::{Active, View};
 use super::{Seq, control};
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::threads::Mutex;
 use crate::vfs::{Open, Vfs, read_full, write_full};
 
 /// How long a log must be quiet before its end is vouched for by a Mark.
@@ -351,6 +350,9 @@ impl Log {
 impl Drop for Log {
     /// A clean close, if nothing is in its way.
     fn drop(&mut self) {
+        if self.check_fork().is_err() {
+            return; // the parent's: its locks may be held by threads that this process does not have
+        }
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
     }

@@ -53,8 +53,8 @@ pub(crate) struct View {
     pub(crate) active: Option<Arc<Active>>,
     pub(crate) at: Position,
     last: Option<LastFrame>,
-    /// Set where the last frame is a Seal: nothing is ever written behind it. With the CRC as which the successor must
-    /// know this file.
+    /// The Seal that was read last, and the CRC by which its successor knows it, until that successor is entered:
+    /// behind a Seal there is nothing to follow and nothing to append to, however clean the bytes look.
     pub(crate) sealed: Option<(Seal, u32)>,
     /// Whether the last frame is a Mark, behind which none is written.
     pub(crate) ends_with_mark: bool,
@@ -62,8 +62,8 @@ pub(crate) struct View {
     pub(crate) vouched: u64,
     /// lpos up to which everything is vouched for by a frame, as far as known; a lower bound.
     pub(crate) vouched_lpos: u64,
-    /// lpos behind the last frame that takes numbers.
-    numbers_end: u64,
+    /// lpos behind the last frame that holds events.
+    events_end_lpos: u64,
     /// The segments that were read, in order.
     pub(crate) chain: Vec<SegmentName>,
     pub(crate) damage: Option<Finding>,
@@ -92,7 +92,7 @@ impl View {
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
-            numbers_end: 0,
+            events_end_lpos: 0,
             chain: Vec::new(),
             damage: None,
             too_new: None,
@@ -105,11 +105,12 @@ impl View {
         let vouches_for = header.vouches_for().unwrap_or(0);
         self.vouched = self.vouched.max(vouches_for);
         if vouches_for + 1 >= header.seq {
-            // All events before this frame were durable, and every byte up to them; control frames in between may not be.
-            self.vouched_lpos = self.vouched_lpos.max(self.numbers_end);
+            // All events before this frame were durable. Control frames between the last of them and this frame take
+            // no number, so nothing is said of those.
+            self.vouched_lpos = self.vouched_lpos.max(self.events_end_lpos);
         }
         if header.count > 0 {
-            self.numbers_end = segment.lpos(located.offset + located.frame.len() as u64);
+            self.events_end_lpos = segment.lpos(located.offset + located.frame.len() as u64);
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
@@ -117,7 +118,7 @@ impl View {
                 self.state.apply(commit, header.count, vocabulary);
             }
             Content::Control(control) => self.state.apply_control(header.seq, control),
-            Content::Ignored => {}
+            Content::Ignored => self.state.pass_over(header.seq, header.count),
         }
         self.stand_behind(
             located.offset,
@@ -145,9 +146,12 @@ impl View {
         self.chain = walk.segments.iter().map(|s| s.header.file_name()).collect();
         self.damage.clone_from(&walk.damage);
         self.too_new.clone_from(&walk.too_new);
-        self.sealed = walk.unfinished.as_ref().map(|unfinished| (unfinished.seal, unfinished.last_crc));
         if let Some(last) = walk.last() {
             self.at = last.summary.end;
+            self.sealed = match last.summary.stop {
+                Stop::Sealed { seal, crc } => Some((seal, seal.crc_for_successor(crc))),
+                _ => None,
+            };
             self.active = Some(Arc::new(Active::open(vfs, last.path.clone(), last.header.clone(), how)?));
             if last.summary.frames == 0 {
                 self.last = None;
@@ -216,9 +220,7 @@ impl View {
                 Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) => {
                     return Ok(Tail::Clean { len: stat.len });
                 }
-                Stop::Sealed { seal, crc } => {
-                    self.sealed = Some((seal, if seal.last_crc == 0 { crc } else { seal.last_crc }));
-                }
+                Stop::Sealed { seal, crc } => self.sealed = Some((seal, seal.crc_for_successor(crc))),
                 _ => return Ok(Tail::Broken),
             }
         }

@@ -3,14 +3,12 @@
 //! Nothing here ever deletes or replaces what it did not make: *absent*, *unreadable*, *unknown*, *newer than me* and
 //! *empty* are five different answers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 mod create;
 pub mod meta;
@@ -28,6 +26,7 @@ use crate::log::{
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
 use crate::vfs::sim::SimMachine;
+use crate::vfs::threads::{Mutex, PerImage};
 use crate::vfs::{FileId, FileKind, FileSystem, Open, Vfs, read_full};
 
 /// How a store is to be opened. Start from [`Options::default`] and set what differs.
@@ -154,15 +153,16 @@ impl fmt::Debug for Store {
 /// Key of the process-wide registries: the process image, and the identity of a file that stands for the thing.
 type Key = ((u64, u64), FileId);
 
-#[derive(Default)]
 struct Registry {
-    stores: HashMap<Key, Weak<Inner>>,
-    logs: HashMap<Key, Weak<Log>>,
+    stores: BTreeMap<Key, Weak<Inner>>,
+    logs: BTreeMap<Key, Weak<Log>>,
 }
 
-fn registry() -> &'static Mutex<Registry> {
-    static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
-    REGISTRY.get_or_init(Mutex::default)
+/// Of this process image: a parent's may be locked by a thread that a forked child does not have.
+fn registry(vfs: &dyn Vfs) -> &'static Mutex<Registry> {
+    static REGISTRY: PerImage<Mutex<Registry>> =
+        PerImage::new([const { Mutex::new(Registry { stores: BTreeMap::new(), logs: BTreeMap::new() }) }; 8]);
+    REGISTRY.of(vfs.process().forks)
 }
 
 fn key(vfs: &dyn Vfs, id: FileId) -> Key {
@@ -234,7 +234,7 @@ impl Store {
         let sessions = root.join("sessions");
         let id = vfs.stat(&sessions).context("look at", &sessions)?.id;
         let reading = options.read_only || barrier.is_some();
-        let mut registry = registry().lock();
+        let mut registry = registry(&*vfs).lock();
         registry.stores.retain(|_, known| known.strong_count() > 0);
         let key = key(&*vfs, id);
         let known = if reading { None } else { registry.stores.get(&key).and_then(Weak::upgrade) };
@@ -396,12 +396,12 @@ impl Store {
         } else {
             let lock = paths.lock();
             let key = key(&**vfs, vfs.stat(&lock).context("look at", &lock)?.id);
-            let known = registry().lock().logs.get(&key).and_then(Weak::upgrade);
+            let known = registry(&**vfs).lock().logs.get(&key).and_then(Weak::upgrade);
             match known {
                 Some(log) => (Arc::clone(&log), log.report()),
                 None => {
                     let (log, report) = open()?;
-                    let mut registry = registry().lock();
+                    let mut registry = registry(&**vfs).lock();
                     registry.logs.retain(|_, known| known.strong_count() > 0);
                     match registry.logs.get(&key).and_then(Weak::upgrade) {
                         // Another thread was quicker; its engine is the one.
