@@ -24,7 +24,7 @@ pub(crate) fn scale() -> f64 {
 const PROGRAMS_MIN: usize = 298;
 const STATES_MIN: usize = 16_000;
 /// The same for FOLDLOG_QUICK.
-const QUICK_MIN: (usize, usize) = (25, 800);
+const QUICK_MIN: (usize, usize) = (25, 1_300);
 
 fn specs() -> Vec<Spec> {
     let mut specs = Vec::new();

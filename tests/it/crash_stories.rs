@@ -128,6 +128,21 @@ fn a_folder_that_another_process_made_is_made_durable() {
     assert_eq!(number(&workspace), 1);
 }
 
+/// A process gave a workspace its name and was killed before it synced the folder. The next one opened it and
+/// acknowledged a commit as durable; its own sync of the file said nothing about the name.
+#[test]
+fn names_that_another_process_published_are_made_durable_before_an_acknowledgement() {
+    let machine =
+        SimMachine::from_disk(&before(&fresh(), "writer: SyncDir /store/workspaces").process_kill(), 5);
+    let (_store, workspace) = open(&machine.process("next"), small()).unwrap();
+    let _ = workspace.commit(Durability::Durable, push("a", 10)).unwrap();
+    for cut in machine.disk().crash_states(20, &mut Rng::new(1)) {
+        let machine = SimMachine::from_disk(&cut, 6);
+        let (_store, workspace) = open(&machine.process("looks"), small().create(false)).unwrap();
+        assert_eq!(number(&workspace), 1, "{}", cut.origin());
+    }
+}
+
 /// A process put the store's META in place and was killed before it synced the folder. The next one took the store
 /// for made, made a workspace in it, and a power cut left the workspace without META, which is called damage.
 #[test]
