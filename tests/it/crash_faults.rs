@@ -1,6 +1,8 @@
 //! Every call of every kind fails once: nothing acknowledged is lost, a commit stands whole or not at all, the live
 //! handle goes on once the fault is over, and a failed sync is believed.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
+
 use std::io;
 use std::path::Path;
 
@@ -252,7 +254,7 @@ fn text_commit(
 #[test]
 fn full_and_read_only_disks_are_survived() {
     let (mut failed, mut runs) = (0, 0);
-    for pages in 0..14 {
+    for pages in 0..14_u64 {
         for read_only in [false, true] {
             let machine = installed(Profile::Linux, 1, small());
             let used = machine.used();
@@ -261,7 +263,7 @@ fn full_and_read_only_disks_are_survived() {
                 // Room for so many pages until commit 5; everything after.
                 let full = (1..5).contains(&i);
                 if read_only {
-                    machine.set_read_only(full && (i + pages as usize) % 3 != 0);
+                    machine.set_read_only(full && !(i as u64 + pages).is_multiple_of(3));
                 } else {
                     machine.set_capacity(full.then_some(used + pages * 4096));
                 }
