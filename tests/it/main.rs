@@ -10,11 +10,8 @@
 
 mod built_segment;
 mod commit_basics;
-<<<<<<< HEAD
 mod counterexamples;
-=======
 mod crash_damage;
->>>>>>> crash
 mod crash_enumeration;
 mod crash_faults;
 mod crash_oracle;
