@@ -219,7 +219,7 @@ impl ErrorKind {
                 "close all handles and open the store again; if a sync or restore tool did it, see format-spec/how-to-corrupt.md"
             }
             ErrorKind::DurabilityLost { .. } => {
-                "the workspace is readable only; check the disk, take a copy of the store, then see `foldlog repair`"
+                "the workspace is readable only, and this release cannot mend that; check the disk and copy the store to a good one"
             }
             ErrorKind::NotDurable { .. } => {
                 "do not send it again; make it durable with a flush once the reason is gone"
@@ -329,7 +329,9 @@ impl fmt::Display for Error {
         }
         write!(f, ": {kind}")?;
         match source {
-            Some(source) if matches!(kind, ErrorKind::Io) => write!(f, " ({source})"),
+            Some(source) if matches!(kind, ErrorKind::Io | ErrorKind::DurabilityLost { .. }) => {
+                write!(f, " ({source})")
+            }
             _ => Ok(()),
         }
     }

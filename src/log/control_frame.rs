@@ -9,7 +9,7 @@ use super::frame::FrameKind;
 pub enum Control {
     /// A new epoch starts at the frame's seq.
     Epoch {
-        /// Its random number.
+        /// Its random number; never 0.
         epoch: u64,
     },
     /// The log goes on in another segment.
@@ -48,8 +48,8 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// The CRC as which the successor's header knows the sealed file, given that of the Seal's own frame.
-    pub fn known_as(&self, crc: u32) -> u32 {
+    /// The CRC as which the successor's header knows the sealed file; `crc` is that of the Seal's own frame.
+    pub fn crc_for_successor(&self, crc: u32) -> u32 {
         if self.last_crc == 0 { crc } else { self.last_crc }
     }
 }
@@ -116,7 +116,8 @@ impl Control {
     pub fn decode(kind: FrameKind, seq: u64, body: &[u8]) -> Option<Self> {
         let mut b = Bytes(body);
         let control = match kind {
-            FrameKind::EPOCH => Control::Epoch { epoch: b.u64()? },
+            // 0 is how a cursor says "before the first epoch".
+            FrameKind::EPOCH => Control::Epoch { epoch: b.u64().filter(|epoch| *epoch != 0)? },
             FrameKind::SEAL => Control::Seal(Seal {
                 next_segment_id: SegmentId(b.u64()?),
                 next_first_seq: b.u64()?,

@@ -146,11 +146,8 @@ impl Draft {
         if len > max_body as usize {
             return Err(too_large("a commit's bytes", len, max_body.into()));
         }
-        let conflicts: Vec<_> = self
-            .expectations
-            .iter()
-            .filter_map(|(key, expected)| state.check(key, *expected).err())
-            .collect();
+        let failed = self.expectations.iter().filter_map(|(key, expected)| state.check(key, *expected).err());
+        let conflicts: Vec<_> = failed.map(|conflict| *conflict).collect();
         if !conflicts.is_empty() {
             return Err(Error::new(ErrorKind::Conflict(conflicts), "commit", Path::new("")));
         }

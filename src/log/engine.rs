@@ -5,11 +5,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
-
-use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use super::batch::Batch;
 use super::classify::{Hints, Place, Verdict, classify};
@@ -28,6 +26,7 @@ use super::view::{Active, Tail, View, replaced};
 use super::{LogId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::{self, Listing, Session};
+use crate::vfs::threads::{FairMutex, Mutex, RwLock};
 use crate::vfs::{Existing, Open, Vfs, read_full};
 
 /// How old a comparison of open files with their paths may be.
@@ -183,7 +182,7 @@ pub struct Log {
     /// Why this handle must not write although it has a session.
     barrier: Option<String>,
     pub(super) lock: Option<LockFile>,
-    pub(super) writer: Mutex<Writer>,
+    pub(super) writer: FairMutex<Writer>,
     pub(super) queue: Queue,
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
@@ -231,7 +230,9 @@ impl Log {
             prepared: None,
             buffer: Vec::new(),
         };
-        let poisoned = vfs.stat(&paths.poison()).is_ok();
+        // Where no file could be made, the control block may have kept the word.
+        let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
+        let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
         let durable = Durable::new(view.vouched, poisoned);
         if poisoned {
             report.findings.push(super::sync::poison_finding(&paths, view.vouched));
@@ -246,7 +247,7 @@ impl Log {
             session,
             barrier,
             lock,
-            writer: Mutex::new(writer),
+            writer: FairMutex::new(writer),
             queue: Queue::default(),
             view: RwLock::new(view),
             durable,
@@ -611,6 +612,7 @@ impl Log {
             let except = self.session.as_ref().map_or(0, |session| session.id());
             if !session::has_witness(&*self.vfs, &self.sessions, listing, except)? {
                 controls.push(self.new_epoch()?);
+                self.write_boot_word();
             }
             controls.extend(super::heal::unnamed_notes(self, &view.state)?);
         }
@@ -624,6 +626,16 @@ impl Log {
             undoing.push(Undoing::Control(control));
         }
         Ok((batch, undoing))
+    }
+
+    /// Leaves this boot's mark in the control block, for reports. A hint: whatever goes wrong is harmless.
+    fn write_boot_word(&self) {
+        let Some(boot_id) = self.vfs.boot_id() else { return };
+        let hash = blake3::hash(&boot_id.to_le_bytes());
+        let word = hash.as_bytes().first_chunk::<8>().copied().unwrap_or_default();
+        if let Ok(file) = self.vfs.open(&self.paths.control(), Open::Write) {
+            let _ = crate::vfs::write_full(&*file, &word, super::format::WORD_BOOT);
+        }
     }
 
     fn new_epoch(&self) -> Result<Control> {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::bytes::Bytes;
-use super::format::{EVENT_BLOBS, EVENT_ELIDED, EVENT_IGNORABLE, MAX_COUNT, PREAMBLE_OP_ID};
+use super::format::{EVENT_BLOBS, EVENT_ELIDED, EVENT_IGNORABLE, EVENT_NOTHING, MAX_COUNT, PREAMBLE_OP_ID};
 use super::{OpId, Revision, Seq};
 
 /// What a key names. Open set: unknown numbers are carried.
@@ -269,7 +269,13 @@ fn event<'a>(b: &mut Bytes<'a>, seq: u64) -> Result<Envelope<'a>, BadCommit> {
     };
     let body_len = b.u32().ok_or(CUT)?;
     let body = b.take(body_len as usize).ok_or(CUT)?;
-    let takes = if kind == EVENT_ELIDED { elided(version, body)? } else { 1 };
+    let takes = match kind {
+        EVENT_ELIDED => elided(version, body)?,
+        EVENT_NOTHING if version == 1 && !body.is_empty() => {
+            return Err(BadCommit::Rule("an event of kind nothing has a body"));
+        }
+        _ => 1,
+    };
     Ok(Envelope {
         seq: Seq(seq),
         takes,

@@ -104,6 +104,8 @@ pub const CODEC_BINARY: u16 = 0;
 pub const CONTROL_NONE: u16 = 0;
 /// META: per-commit control words are used.
 pub const CONTROL_WORDS: u16 = 1;
+/// Shortest META of a workspace: one binding, to nothing.
+pub const META_LEN_MIN: usize = 89;
 /// Longest META of a workspace.
 pub const META_LEN_MAX: usize = 1 << 20;
 /// Length of a store's META.

@@ -64,7 +64,8 @@ pub struct FrameHeader {
 impl FrameHeader {
     /// The highest event number this frame vouches for as durable; `None` if for none.
     pub fn vouches_for(&self) -> Option<u64> {
-        (self.durable_lag != LAG_NONE).then(|| self.seq.saturating_sub(u64::from(self.durable_lag)))
+        // No writer knows its own event to be durable before it is written: a lag of 0 says no more than 1 does.
+        (self.durable_lag != LAG_NONE).then(|| self.seq.saturating_sub(u64::from(self.durable_lag.max(1))))
     }
 }
 

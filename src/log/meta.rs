@@ -3,7 +3,7 @@
 
 use super::LogId;
 use super::bytes::Bytes;
-use super::format::{CODEC_BINARY, CONTROL_NONE, FORMAT, LEVEL, META_LEN_MAX, WORKSPACE_MAGIC};
+use super::format::{CODEC_BINARY, CONTROL_NONE, FORMAT, LEVEL, META_LEN_MAX, META_LEN_MIN, WORKSPACE_MAGIC};
 
 /// What a workspace is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -129,10 +129,10 @@ impl WorkspaceMeta {
         let format = b.u16().ok_or_else(cut)?;
         too_new("the workspace's format", format.into(), FORMAT.into())?;
         if format == 0 {
-            return Err(BadMeta::Damaged("there is no format 0"));
+            return Err(BadMeta::Damaged("its format is 0"));
         }
-        if len as usize != bytes.len() || bytes.len() > META_LEN_MAX {
-            return Err(BadMeta::Damaged("its length is not the one it states"));
+        if len as usize != bytes.len() || !(META_LEN_MIN..=META_LEN_MAX).contains(&bytes.len()) {
+            return Err(BadMeta::Damaged("its length is not the one it states, or no META's"));
         }
         let (before, crc) = bytes.split_last_chunk::<4>().ok_or_else(cut)?;
         if crc32fast::hash(before) != u32::from_le_bytes(*crc) {

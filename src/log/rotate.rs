@@ -181,6 +181,8 @@ impl Log {
         if let Some(error) = error {
             return Err(error);
         }
+        // Whatever fails from here on, nothing goes behind the Seal: the next holder finishes what it began.
+        view.sealed = Some((seal, placed.crc));
         self.sync_active(view, active)?;
         self.go_live(view, ready.header.clone().answering(&seal, placed.crc), &ready.path)?;
         self.remove_other_successors(&ready.header.file_name());

@@ -232,7 +232,10 @@ impl State {
     }
 
     /// Checks one expectation.
-    pub fn check(&self, key: &Key, expected: Expect) -> Result<(), Conflict> {
+    ///
+    /// # Errors
+    /// What holds instead.
+    pub fn check(&self, key: &Key, expected: Expect) -> Result<(), Box<Conflict>> {
         let known = self.keys.get(key);
         let revision = known.map_or(Revision(0), |k| k.revision);
         let last = known.map_or(Seq(0), |k| k.seq);
@@ -256,7 +259,7 @@ impl State {
         if holds {
             Ok(())
         } else {
-            Err(Conflict { key: key.clone(), expected, current: self.get(key), rewound_to })
+            Err(Box::new(Conflict { key: key.clone(), expected, current: self.get(key), rewound_to }))
         }
     }
 
@@ -369,6 +372,13 @@ impl State {
         self.events = undo.events;
         self.commits = undo.commits;
         self.unknown = undo.unknown;
+    }
+
+    /// Folds a frame that may be ignored: its numbers are taken all the same.
+    pub(crate) fn pass_over(&mut self, seq: u64, count: u16) {
+        if count > 0 {
+            self.last = self.last.max(Seq(seq + u64::from(count) - 1));
+        }
     }
 
     /// Folds one control frame.

@@ -6,8 +6,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::control_frame::Control;
 use super::engine::{Log, Undoing};
 use super::finding::{Finding, Severity};
@@ -17,7 +15,8 @@ use super::paths::Paths;
 use super::view::{Active, View};
 use super::{Seq, control};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Open, read_full, write_full};
+use crate::vfs::threads::Mutex;
+use crate::vfs::{Open, Vfs, read_full, write_full};
 
 /// How long a log must be quiet before its end is vouched for by a Mark.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
@@ -194,7 +193,7 @@ impl Log {
 
     /// Whether a sync has failed in any process.
     fn check_poison(&self) -> Result<()> {
-        if self.durable.is_poisoned() || self.vfs.stat(&self.paths.poison()).is_ok() {
+        if self.durable.is_poisoned() || is_poisoned(&*self.vfs, &self.paths)? {
             self.durable.poisoned.store(true, Ordering::Release);
             return Err(self.lost());
         }
@@ -356,8 +355,21 @@ impl Log {
 impl Drop for Log {
     /// A clean close, if nothing is in its way.
     fn drop(&mut self) {
+        if self.check_fork().is_err() {
+            return; // the parent's: its locks may be held by threads that this process does not have
+        }
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
+    }
+}
+
+/// Whether somebody's sync has failed, as the file POISON says.
+pub(super) fn is_poisoned(vfs: &dyn Vfs, paths: &Paths) -> Result<bool> {
+    let path = paths.poison();
+    match vfs.stat(&path) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(e, "look for", &path)),
     }
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct View {
     pub(crate) active: Option<Arc<Active>>,
     pub(crate) at: Position,
     last: Option<LastFrame>,
-    /// The Seal behind which this stands, and the CRC its successor must know, until the successor is entered: nothing is
-    /// ever read or written behind a Seal.
+    /// The Seal that was read last, and the CRC by which its successor knows it, until that successor is entered:
+    /// behind a Seal there is nothing to follow and nothing to append to, however clean the bytes look.
     pub(crate) sealed: Option<(Seal, u32)>,
     /// Whether the last frame is a Mark, behind which none is written.
     pub(crate) ends_with_mark: bool,
@@ -62,6 +62,8 @@ pub(crate) struct View {
     pub(crate) vouched: u64,
     /// lpos up to which everything is vouched for by a frame, as far as known; a lower bound.
     pub(crate) vouched_lpos: u64,
+    /// lpos behind the last frame that holds events.
+    events_end_lpos: u64,
     /// The segments that were read, in order.
     pub(crate) chain: Vec<SegmentName>,
     pub(crate) damage: Option<Finding>,
@@ -90,6 +92,7 @@ impl View {
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
+            events_end_lpos: 0,
             chain: Vec::new(),
             damage: None,
             too_new: None,
@@ -102,8 +105,12 @@ impl View {
         let vouches_for = header.vouches_for().unwrap_or(0);
         self.vouched = self.vouched.max(vouches_for);
         if vouches_for + 1 >= header.seq {
-            // All events before this frame were durable, and with them every byte before it.
-            self.vouched_lpos = self.vouched_lpos.max(segment.lpos(located.offset));
+            // All events before this frame were durable. Control frames between the last of them and this frame take
+            // no number, so nothing is said of those.
+            self.vouched_lpos = self.vouched_lpos.max(self.events_end_lpos);
+        }
+        if header.count > 0 {
+            self.events_end_lpos = segment.lpos(located.offset + located.frame.len() as u64);
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
@@ -112,11 +119,11 @@ impl View {
             }
             Content::Control(control) => {
                 if let Control::Seal(seal) = control {
-                    self.sealed = Some((*seal, seal.known_as(located.frame.crc)));
+                    self.sealed = Some((*seal, seal.crc_for_successor(located.frame.crc)));
                 }
                 self.state.apply_control(header.seq, control);
             }
-            Content::Ignored => {}
+            Content::Ignored => self.state.pass_over(header.seq, header.count),
         }
         self.stand_behind(
             located.offset,
@@ -147,7 +154,7 @@ impl View {
         if let Some(last) = walk.last() {
             self.at = last.summary.end;
             self.sealed = match last.summary.stop {
-                Stop::Sealed { seal, crc } => Some((seal, seal.known_as(crc))),
+                Stop::Sealed { seal, crc } => Some((seal, seal.crc_for_successor(crc))),
                 _ => None,
             };
             self.active = Some(Arc::new(Active::open(vfs, last.path.clone(), last.header.clone(), how)?));

@@ -86,7 +86,7 @@ impl Info {
     /// Reads the whole file; `None` if it is not one, whatever the reason.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (before, crc) = bytes.split_last_chunk::<4>()?;
-        if crc32fast::hash(before) != u32::from_le_bytes(*crc) {
+        if bytes.len() > super::INFO_LEN_MAX || crc32fast::hash(before) != u32::from_le_bytes(*crc) {
             return None;
         }
         let mut b = before;

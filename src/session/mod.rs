@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::threads::Mutex;
 use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, write_full};
 
 mod info;
@@ -125,15 +124,20 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends the session: it owns nothing in this release, so its files go with it.
+    /// Ends the session. Where it has taken part in a log, `.dead` stays as the proof of its end.
     fn drop(&mut self) {
         if self.vfs.process().forks != self.forks {
             return; // the parent's; its descriptor was closed by the fork handler
         }
-        // Names first: an opener must never find the file free under its name while nobody proves it dead.
-        for end in ["info", "lock"] {
-            let _ = self.vfs.unlink(&self.dir.join(format!("{}.{end}", self.name)));
-        }
+        let named = |end: &str| self.dir.join(format!("{}.{end}", self.name));
+        let took_part = !self.info.lock().listings.is_empty();
+        // Names first: an opener must never find the file free under its name while nothing proves it dead.
+        let _ = if took_part {
+            self.vfs.rename(&named("lock"), &named("dead"), Existing::Keep)
+        } else {
+            self.vfs.unlink(&named("lock"))
+        };
+        let _ = self.vfs.unlink(&named("info"));
         let _ = self.lock.unlock();
     }
 }

@@ -33,32 +33,34 @@ const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
 
 /// Looks at a folder that should be, or become, a store.
 pub(super) fn look(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
+    let path = root.join("META");
     loop {
-        let found = look_once(vfs, root);
-        // What was found instead of META was looked at after META was: another process may have finished the store in
-        // between, and what stands there now is its work.
-        match &found {
-            Err(e)
-                if matches!(e.kind(), ErrorKind::Foreign { .. } | ErrorKind::Damaged(_))
-                    && e.path() != root.join("META")
-                    && vfs.stat(&root.join("META")).is_ok() => {}
-            _ => return found,
+        let found = look_once(vfs, root, &path);
+        // While this looked around, another process may have finished the store: that is no folder without META.
+        let surprised = match &found {
+            Ok(Found::Store(_)) => false,
+            Ok(_) => true,
+            Err(e) => {
+                matches!(e.kind(), ErrorKind::Foreign { .. } | ErrorKind::Damaged(_)) && e.path() != path
+            }
+        };
+        if !(surprised && vfs.stat(&path).is_ok()) {
+            return found;
         }
     }
 }
 
-fn look_once(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
-    let path = root.join("META");
-    match read_small(vfs, &path, STORE_META_LEN) {
+fn look_once(vfs: &dyn Vfs, root: &Path, path: &Path) -> Result<Found> {
+    match read_small(vfs, path, STORE_META_LEN) {
         Ok(bytes) => {
-            return StoreMeta::decode(&bytes).map(Found::Store).map_err(|bad| bad_meta(bad, &path, "store"));
+            return StoreMeta::decode(&bytes).map(Found::Store).map_err(|bad| bad_meta(bad, path, "store"));
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             let why = "a file, not a folder".into();
             return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
         }
-        Err(e) => return Err(Error::io(e, "read", &path)),
+        Err(e) => return Err(Error::io(e, "read", path)),
     }
     let entries = match vfs.list(root) {
         Ok(entries) => entries,
@@ -95,7 +97,7 @@ fn look_once(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
             ErrorKind::Damaged(Box::new(Finding {
                 severity: Severity::Damage,
                 code: "bad-meta",
-                file: path,
+                file: path.into(),
                 offset: None,
                 seq: None,
                 message: format!("the store's META is missing, although it has workspaces ({})", lost.name),
@@ -153,8 +155,10 @@ fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
                 None => return Err(Error::io(e, "create", dir)),
             }
         }
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(e, "create", dir)),
-        _ => {}
+        // Whoever made it may have been killed before the name was durable.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(Error::io(e, "create", dir)),
+        Ok(()) => {}
     }
     // Far above are folders that nobody here made and that may refuse to be synced.
     for above in dir.ancestors().skip(2).filter(|above| !above.as_os_str().is_empty()) {
@@ -215,6 +219,8 @@ pub(super) fn workspace(
         return Ok(name);
     }
     let vfs = &**vfs;
+    // Whoever made the store may have been killed before META's name was durable, and a workspace without it is damage.
+    vfs.sync_dir(root).context("sync", root)?;
     let dir = root.join("workspaces");
     let name = place::folder_name(binding);
     let mut random = [0; 24];

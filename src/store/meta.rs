@@ -72,6 +72,9 @@ impl StoreMeta {
         }
         let (len, format) = (b.u16().ok_or(CUT)?, b.u16().ok_or(CUT)?);
         too_new("the store's format", format.into(), FORMAT.into())?;
+        if format == 0 {
+            return Err(BadMeta::Damaged("its format is 0"));
+        }
         if bytes.len() != STORE_META_LEN || usize::from(len) != STORE_META_LEN {
             return Err(BadMeta::Damaged("its length is not 128 bytes"));
         }

@@ -3,14 +3,12 @@
 //! Nothing here ever deletes or replaces what it did not make: *absent*, *unreadable*, *unknown*, *newer than me* and
 //! *empty* are five different answers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 mod create;
 pub mod meta;
@@ -28,6 +26,7 @@ use crate::log::{
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
 use crate::vfs::sim::SimMachine;
+use crate::vfs::threads::{Mutex, PerImage};
 use crate::vfs::{FileId, FileKind, FileSystem, Open, Vfs, read_full};
 
 /// How a store is to be opened. Start from [`Options::default`] and set what differs.
@@ -154,17 +153,19 @@ impl fmt::Debug for Store {
 /// Key of the process-wide registries: the process image, and the identity of a file that stands for the thing.
 type Key = ((u64, u64), FileId);
 
-#[derive(Default)]
 struct Registry {
-    stores: HashMap<Key, Weak<Inner>>,
-    logs: HashMap<Key, Weak<Log>>,
+    stores: BTreeMap<Key, Weak<Inner>>,
+    logs: BTreeMap<Key, Weak<Log>>,
 }
 
 /// Its lock is held for a look or an insertion only, never over a system call: what is to be shared is made without it,
 /// and whoever comes second drops what it made.
-fn registry() -> &'static Mutex<Registry> {
-    static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
-    REGISTRY.get_or_init(Mutex::default)
+///
+/// Of this process image: a parent's may be locked by a thread that a forked child does not have.
+fn registry(vfs: &dyn Vfs) -> &'static Mutex<Registry> {
+    static REGISTRY: PerImage<Mutex<Registry>> =
+        PerImage::new([const { Mutex::new(Registry { stores: BTreeMap::new(), logs: BTreeMap::new() }) }; 8]);
+    REGISTRY.of(vfs.process().forks)
 }
 
 fn key(vfs: &dyn Vfs, id: FileId) -> Key {
@@ -174,8 +175,8 @@ fn key(vfs: &dyn Vfs, id: FileId) -> Key {
 
 /// Makes `fresh` the open store of this process, in place of `gone`, unless another thread was quicker; returns the one
 /// that is shared from now on. What nobody shares ends here, after the registry's lock was released.
-fn share(key: Key, fresh: Arc<Inner>, gone: Option<Arc<Inner>>) -> Arc<Inner> {
-    let mut registry = registry().lock();
+fn share(vfs: &dyn Vfs, key: Key, fresh: Arc<Inner>, gone: Option<Arc<Inner>>) -> Arc<Inner> {
+    let mut registry = registry(vfs).lock();
     registry.stores.retain(|_, known| known.strong_count() > 0);
     let now = registry.stores.get(&key).and_then(Weak::upgrade);
     match now.filter(|now| gone.as_ref().is_none_or(|gone| !Arc::ptr_eq(now, gone))) {
@@ -188,8 +189,8 @@ fn share(key: Key, fresh: Arc<Inner>, gone: Option<Arc<Inner>>) -> Arc<Inner> {
 }
 
 /// Makes a log the engine of this process; returns the one that another thread has made so meanwhile, if one has.
-fn share_log(key: Key, log: &Arc<Log>) -> Option<Arc<Log>> {
-    let mut registry = registry().lock();
+fn share_log(vfs: &dyn Vfs, key: Key, log: &Arc<Log>) -> Option<Arc<Log>> {
+    let mut registry = registry(vfs).lock();
     registry.logs.retain(|_, known| known.strong_count() > 0);
     let first = registry.logs.get(&key).and_then(Weak::upgrade);
     if first.is_none() {
@@ -266,15 +267,16 @@ impl Store {
             return Ok(Store { inner: Arc::new(inner), options });
         }
         let key = key(&*vfs, id);
-        let known = registry().lock().stores.get(&key).and_then(Weak::upgrade);
+        let known = registry(&*vfs).lock().stores.get(&key).and_then(Weak::upgrade);
         let stands = |inner: &Inner| inner.session.as_ref().is_some_and(|session| session.stands());
         let inner = match known {
             Some(inner) if stands(&inner) => inner,
             // None is open, or its session's file has gone, so that it proves nothing to others any more.
             gone => {
                 let session = Some(Arc::new(Session::start(Arc::clone(&vfs), &sessions, &options.label)?));
-                let inner = Arc::new(Inner { vfs, root: root.to_path_buf(), meta, session, barrier });
-                share(key, inner, gone)
+                let root = root.to_path_buf();
+                let inner = Arc::new(Inner { vfs: Arc::clone(&vfs), root, meta, session, barrier });
+                share(&*vfs, key, inner, gone)
             }
         };
         Ok(Store { inner, options })
@@ -420,12 +422,12 @@ impl Store {
         } else {
             let lock = paths.lock();
             let key = key(&**vfs, vfs.stat(&lock).context("look at", &lock)?.id);
-            let known = registry().lock().logs.get(&key).and_then(Weak::upgrade);
+            let known = registry(&**vfs).lock().logs.get(&key).and_then(Weak::upgrade);
             match known {
                 Some(log) => (Arc::clone(&log), log.report()),
                 None => {
                     let (log, report) = open()?;
-                    match share_log(key, &log) {
+                    match share_log(&**vfs, key, &log) {
                         None => (log, report),
                         // Another thread was quicker; its engine is the one.
                         Some(first) => (Arc::clone(&first), first.report()),

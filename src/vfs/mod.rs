@@ -14,6 +14,7 @@ use std::time::Duration;
 
 pub mod os;
 pub mod sim;
+pub(crate) mod threads;
 
 /// How [`Vfs::open`] opens a file. The variants are the only ways foldlog ever opens one.
 ///

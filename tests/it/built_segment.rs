@@ -29,7 +29,7 @@ pub(crate) struct Written {
 impl Written {
     /// The highest number it vouches for, 0 if none.
     pub(crate) fn vouches(&self) -> u64 {
-        if self.lag == LAG_NONE { 0 } else { self.seq.saturating_sub(self.lag.into()) }
+        if self.lag == LAG_NONE { 0 } else { self.seq.saturating_sub(self.lag.max(1).into()) }
     }
 }
 

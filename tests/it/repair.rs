@@ -216,6 +216,6 @@ fn quarantine_holds_the_damaged_bytes_as_they_were() {
     let report = ws.log().repair().unwrap();
     let note = report.steps[0].quarantined.clone().unwrap();
     let kept =
-        machine.disk().read(&ws.log().paths().quarantine().join(note.replace(".note", ".bin"))).unwrap();
+        machine.disk().read(ws.log().paths().quarantine().join(note.replace(".note", ".bin"))).unwrap();
     assert_eq!(kept, before);
 }

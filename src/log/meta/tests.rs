@@ -128,9 +128,12 @@ fn rules_hold_even_if_the_checksum_is_right() {
 /// A META of format 0, or one that is bound to nothing, was taken for a good one as long as its checksum was right.
 #[test]
 fn no_format_0_and_no_workspace_without_a_binding() {
-    assert_eq!(WorkspaceMeta::decode(&edited(12, &[0])), Err(BadMeta::Damaged("there is no format 0")));
+    assert_eq!(WorkspaceMeta::decode(&edited(12, &[0])), Err(BadMeta::Damaged("its format is 0")));
     let unbound = WorkspaceMeta { bindings: Vec::new(), ..meta() }.encode();
-    assert_eq!(WorkspaceMeta::decode(&unbound), Err(BadMeta::Damaged("it is bound to nothing")));
+    assert_eq!(
+        WorkspaceMeta::decode(&unbound),
+        Err(BadMeta::Damaged("its length is not the one it states, or no META's"))
+    );
 }
 
 #[test]
