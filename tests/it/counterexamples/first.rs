@@ -235,8 +235,8 @@ fn newcomer_does_not_believe_a_sync_over_what_an_earlier_one_lost() {
     // A failed sync was forgotten with its process: the next one's sync succeeded, and vouched for pages never written.
     let machine = machine_with(Profile::Linux, 1, &["0"]);
     let fault = Fault::on(Op::Sync, Effect::DropsPages).path(".seg");
-    let is_poison = |call: &Call| call.path.ends_with("POISON") && call.op == Op::Create;
-    kill_at(&machine, &[fault], Kill::Before, 1, is_poison, |process| {
+    let is_sync = |call: &Call| call.op == Op::Sync && call.path.extension().is_some_and(|e| e == "seg");
+    kill_at(&machine, &[fault], Kill::After, 1, is_sync, |process| {
         let (_store, workspace) = open_on(&process, options()).unwrap();
         let _ = put(&workspace, Durability::Buffered, "a", "1").unwrap();
         let _ = workspace.flush();

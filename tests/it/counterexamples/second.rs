@@ -243,7 +243,8 @@ fn commit_that_fits_no_frame_is_refused_before_anything_is_written() {
     // A record within all limits made a frame over max_body; one developer raised the limit, another split the commit.
     let machine = machine_with(Profile::Linux, 1, &["0"]);
     let (_store, workspace) = open_on(&machine.process("w"), options()).unwrap();
-    let before = machine.calls(Op::Write);
+    let segment = segments(&machine.process("x"))[0].clone();
+    let before = file(&machine.process("x"), &segment);
     for (events, size) in [(100, 60 << 10), (4_097, 1), (1, (4 << 20) - 60)] {
         let refused = workspace
             .commit(Durability::Durable, move |_, draft| {
@@ -255,7 +256,7 @@ fn commit_that_fits_no_frame_is_refused_before_anything_is_written() {
             .unwrap_err();
         assert!(matches!(refused.kind(), ErrorKind::TooLarge { .. }), "{refused}");
     }
-    assert_eq!(machine.calls(Op::Write), before, "nothing was written");
+    assert_eq!(file(&machine.process("x"), &segment), before, "nothing was written");
     let largest = (4 << 20) - 57 - 19 - 1;
     let _ = put(&workspace, Durability::Durable, "a", &"x".repeat(largest)).unwrap();
     assert_eq!(bodies(&machine.process("x"))[1].len(), largest);
