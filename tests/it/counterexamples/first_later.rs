@@ -1,21 +1,20 @@
 //! The first series, from 13 on.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foldlog::log::control_frame::Control;
 use foldlog::log::frame::{FrameHeader, FrameKind, encode};
 use foldlog::log::segment::SegmentHeader;
-use foldlog::log::{LogId, Recovery, control, format};
-use foldlog::vfs::sim::{Call, Effect, Fault, Kill, Op, Plan, Profile, Program, Rng, SimMachine};
+use foldlog::log::{Recovery, format};
+use foldlog::vfs::sim::{Kill, Plan, Profile, Program, SimMachine};
 use foldlog::vfs::{Existing, FileKind, Open, Vfs, write_full};
 use foldlog::{Cursor, Durability, ErrorKind, Expect, Key, NewEvent, Seq, State, Status, Vocabulary};
 
 use super::{calls_of, is_write_to_segment, kill_at, long, power_cuts, worst_power_cut};
 use crate::simulated::{
-    Item, NOTE, ROOT, bodies, body, file, last, log_of, machine_with, note, open_on, options, paths, put,
-    segments,
+    Item, NOTE, ROOT, bodies, body, file, log_of, machine_with, note, open_on, options, paths, put, segments,
 };
 
 #[test]
