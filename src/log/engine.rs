@@ -326,7 +326,11 @@ impl Log {
             Status::DurabilityLost
         } else if view.damage.is_some() {
             Status::Damaged
-        } else if view.too_new.is_some() || view.state.unknown().is_some() || self.barrier.is_some() {
+        } else if view.too_new.is_some()
+            || view.state.unknown().is_some()
+            || self.barrier.is_some()
+            || view.active.as_ref().is_some_and(|active| active.header.ro_compat != 0)
+        {
             Status::TooNew
         } else if self.session.is_none() {
             Status::ReadOnly
@@ -485,12 +489,17 @@ impl Log {
             match self.follow(&mut view)? {
                 Tail::Clean { len } if writer.listed || self.is_zero_to_the_end(&view, len)? => break len,
                 Tail::Clean { .. } | Tail::Broken => self.mend(writer, &mut view)?,
+                Tail::Sealed { .. } if view.too_new.is_some() => break 0,
                 Tail::Sealed { seal, last_crc } => {
                     self.finish_rotation(writer, &mut view, &seal, last_crc)?
                 }
             }
         };
-        if let Some(finding) = &view.too_new {
+        let newer = view.active.as_ref().filter(|active| active.header.ro_compat != 0).map(|active| {
+            let what = format!("writing needs unknown features {:#x}", active.header.ro_compat);
+            super::view::newer(&active.path, active.header.first_seq, &what)
+        });
+        if let Some(finding) = view.too_new.as_ref().or(newer.as_ref()) {
             let (what, need) = (finding.message.clone(), u64::from(super::format::LEVEL) + 1);
             let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
             return Err(Error::new(kind, "write", &finding.file));

@@ -22,6 +22,7 @@ mod event_json;
 mod layers;
 mod linux_only;
 mod model_frames;
+mod open_cases;
 mod process_create;
 #[cfg(target_os = "linux")]
 mod process_disk;
