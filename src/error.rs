@@ -52,6 +52,14 @@ pub enum ErrorKind {
         /// The first event not known to be durable.
         from: Seq,
     },
+    /// The commit stands, and everybody sees it; only whether it survives a power cut is not known yet.
+    #[error("committed up to event {seq}, but not known to be durable: {why}")]
+    NotDurable {
+        /// Its last event.
+        seq: Seq,
+        /// What kept it from being made durable.
+        why: String,
+    },
     /// The handle, the medium or the store does not permit writing.
     #[error("read-only: {reason}")]
     ReadOnly {
@@ -176,6 +184,7 @@ impl ErrorKind {
             ErrorKind::Damaged(_) => "damaged",
             ErrorKind::StoreReplaced { .. } => "store-replaced",
             ErrorKind::DurabilityLost { .. } => "durability-lost",
+            ErrorKind::NotDurable { .. } => "not-durable",
             ErrorKind::ReadOnly { .. } => "read-only",
             ErrorKind::TooNew { .. } => "too-new",
             ErrorKind::UnknownEvent { .. } => "unknown-event",
@@ -211,6 +220,9 @@ impl ErrorKind {
             }
             ErrorKind::DurabilityLost { .. } => {
                 "the workspace is readable only, and this release cannot mend that; check the disk and copy the store to a good one"
+            }
+            ErrorKind::NotDurable { .. } => {
+                "do not send it again; make it durable with a flush once the reason is gone"
             }
             ErrorKind::ReadOnly { .. } => {
                 "open the store for writing on a medium and with an account that permit it"
@@ -317,7 +329,9 @@ impl fmt::Display for Error {
         }
         write!(f, ": {kind}")?;
         match source {
-            Some(source) if matches!(kind, ErrorKind::Io) => write!(f, " ({source})"),
+            Some(source) if matches!(kind, ErrorKind::Io | ErrorKind::DurabilityLost { .. }) => {
+                write!(f, " ({source})")
+            }
             _ => Ok(()),
         }
     }

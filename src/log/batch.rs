@@ -6,7 +6,7 @@ use super::control_frame::Control;
 use super::frame::{FrameHeader, FrameKind, durable_lag, encode_with};
 use super::scan::Position;
 use super::view::Active;
-use crate::vfs::write_full;
+use crate::vfs::{read_full, write_full};
 
 /// One frame of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +140,11 @@ impl<'a> Batch<'a> {
             Ok(()) => return Written { whole: self.frames.len(), error: None, restored: true },
             Err(failed) => failed,
         };
-        let whole = self.frames.iter().take_while(|frame| frame.range.1 <= done).count();
+        // Others may have seen what has landed, whatever the call said: what is whole on the file stands.
+        let mut landed = vec![0; self.bytes.len()];
+        let read = read_full(file, &mut landed, self.start.offset).unwrap_or(0).max(done);
+        let same = self.bytes.iter().zip(&landed).take(read).take_while(|(a, b)| a == b).count().max(done);
+        let whole = self.frames.iter().take_while(|frame| frame.range.1 <= same).count();
         let kept = self.frames.get(..whole).and_then(<[Placed]>::last).map_or(0, |last| last.range.1);
         let from = self.start.offset + kept as u64;
         let mut restored = true;

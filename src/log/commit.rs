@@ -7,8 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
-
 use super::batch::Batch;
 use super::draft::{Draft, Durability, Receipt};
 use super::engine::{Log, Undoing, Writer};
@@ -19,6 +17,7 @@ use super::state::{Recall, State};
 use super::view::View;
 use super::{Cursor, Seq};
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::threads::Mutex;
 
 /// What a caller runs under the lock: it looks at the latest state and fills a draft, or refuses.
 type Closure = Box<dyn FnOnce(&State, &mut Draft) -> Result<()> + Send>;
@@ -67,7 +66,7 @@ impl Log {
     /// # Errors
     /// Whatever the closure returns; [`ErrorKind::Conflict`]; [`ErrorKind::Busy`] with the holders' names;
     /// [`ErrorKind::NoSpace`] and system errors, after which nothing of this commit stands;
-    /// [`ErrorKind::DurabilityLost`] if it stands, but may not survive a power cut.
+    /// [`ErrorKind::DurabilityLost`] and [`ErrorKind::NotDurable`] if it stands, but may not survive a power cut.
     ///
     /// # Durability
     /// As asked for; see [`Durability`].
@@ -105,7 +104,7 @@ impl Log {
         if job.outcome.lock().is_none() {
             self.lead(&mut writer);
         }
-        MutexGuard::unlock_fair(writer);
+        drop(writer);
         self.tell();
         let outcome = job.outcome.lock().take();
         match outcome {
@@ -130,7 +129,12 @@ impl Log {
     fn acknowledge(&self, mut receipt: Receipt, behind: u64, durability: Durability) -> Result<Receipt> {
         match durability {
             Durability::Durable => {
-                self.make_durable(behind, receipt.last().0)?;
+                let seq = receipt.last();
+                self.make_durable(behind, seq.0).map_err(|e| match e.kind() {
+                    ErrorKind::StoreReplaced { .. } | ErrorKind::DurabilityLost { .. } => e,
+                    // Every other error of a commit says that nothing of it stands.
+                    _ => Error::new(ErrorKind::NotDurable { seq, why: e.to_string() }, "sync", e.path()),
+                })?;
                 receipt.durable = true;
             }
             Durability::Interval(ms) => {

@@ -47,6 +47,13 @@ pub struct Seal {
     pub last_crc: u32,
 }
 
+impl Seal {
+    /// The CRC as which the successor's header knows the sealed file; `crc` is that of the Seal's own frame.
+    pub fn crc_for_successor(&self, crc: u32) -> u32 {
+        if self.last_crc == 0 { crc } else { self.last_crc }
+    }
+}
+
 /// What healing cut, and where the bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryMark {

@@ -1,15 +1,13 @@
 //! One log, opened: what all its users in this process share.
 //!
-//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`; sync lanes with none of them held. Readers
-//! take `view` alone, and nobody waits for LOCK while holding it.
+//! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`, then the sync lane. Readers take `view`
+//! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
-
-use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use super::batch::{Batch, Memory};
 use super::classify::{Hints, Place, Verdict, classify};
@@ -28,6 +26,7 @@ use super::view::{Active, Tail, View, replaced};
 use super::{LogId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::{self, Listing, Session};
+use crate::vfs::threads::{FairMutex, Mutex, RwLock};
 use crate::vfs::{Existing, Open, Vfs, read_full};
 
 /// How old a comparison of open files with their paths may be.
@@ -186,7 +185,7 @@ pub struct Log {
     /// Why this handle must not write although it has a session.
     barrier: Option<String>,
     pub(super) lock: Option<LockFile>,
-    pub(super) writer: Mutex<Writer>,
+    pub(super) writer: FairMutex<Writer>,
     pub(super) queue: Queue,
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
@@ -236,7 +235,9 @@ impl Log {
             undoing: Vec::new(),
             spare: Vec::new(),
         };
-        let poisoned = vfs.stat(&paths.poison()).is_ok();
+        // Where no file could be made, the control block may have kept the word.
+        let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
+        let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
         let durable = Durable::new(view.vouched, poisoned);
         if poisoned {
             report.findings.push(super::sync::poison_finding(&paths, view.vouched));
@@ -251,7 +252,7 @@ impl Log {
             session,
             barrier,
             lock,
-            writer: Mutex::new(writer),
+            writer: FairMutex::new(writer),
             queue: Queue::default(),
             view: RwLock::new(view),
             durable,
@@ -360,6 +361,7 @@ impl Log {
                 return Ok(());
             }
             if view.damage.is_none()
+                && view.sealed.is_none()
                 && let Some(active) = &view.active
             {
                 let stat = active.file.stat().context("look at", &active.path)?;

@@ -2,12 +2,11 @@
 //! `Interval` depends on its being timely, and it never holds up an exit.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::engine::Log;
+use crate::vfs::threads::{Bell, Mutex, PerImage};
 
 /// Whether a process may have the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,22 +18,37 @@ pub enum Housekeeping {
     Off,
 }
 
-#[derive(Default)]
 struct Shared {
     logs: Mutex<Logs>,
-    changed: Condvar,
+    changed: Bell,
 }
 
-#[derive(Default)]
+impl Shared {
+    const fn new() -> Self {
+        let logs = Logs { all: Vec::new(), running_in: None, news: 0 };
+        Shared { logs: Mutex::new(logs), changed: Bell::new() }
+    }
+
+    /// Has the thread look again, whatever it is doing now.
+    fn ring(&self, mut logs: MutexGuard<'_, Logs>) {
+        logs.news += 1;
+        drop(logs);
+        self.changed.ring();
+    }
+}
+
 struct Logs {
     all: Vec<Weak<Log>>,
     /// The fork count of the process the thread runs in; a forked child has no thread.
     running_in: Option<u64>,
+    /// Counts what the thread was told of, so that nothing told while it is at work is lost.
+    news: u64,
 }
 
-fn shared() -> &'static Shared {
-    static SHARED: OnceLock<Shared> = OnceLock::new();
-    SHARED.get_or_init(Shared::default)
+/// Of this process image: in a forked child there is no thread, and its parent's may have held any of this.
+fn shared(forks: u64) -> &'static Shared {
+    static SHARED: PerImage<Shared> = PerImage::new([const { Shared::new() }; 8]);
+    SHARED.of(forks)
 }
 
 /// Has the thread look after a log from its first write on, and tells it that something may be due.
@@ -45,29 +59,31 @@ pub(super) fn look_after(log: &Arc<Log>) {
     if !log.adopted.swap(true, Ordering::AcqRel) {
         adopt(log);
     } else if log.durable.take_news() {
-        shared().changed.notify_one();
+        let shared = shared(log.vfs.forks());
+        shared.ring(shared.logs.lock());
     }
 }
 
 fn adopt(log: &Arc<Log>) {
-    let shared = shared();
+    let forks = log.vfs.forks();
+    let shared = shared(forks);
     let mut logs = shared.logs.lock();
     logs.all.retain(|known| known.strong_count() > 0);
     logs.all.push(Arc::downgrade(log));
-    let forks = log.vfs.forks();
     if logs.running_in != Some(forks) {
-        let spawned = std::thread::Builder::new().name("foldlog".into()).spawn(run);
+        let spawned = std::thread::Builder::new().name("foldlog".into()).spawn(move || run(shared));
         // Without a thread the host may still tick; commits do not depend on it.
         logs.running_in = spawned.is_ok().then_some(forks);
     }
-    drop(logs);
-    shared.changed.notify_one();
+    shared.ring(logs);
 }
 
-fn run() {
-    let shared = shared();
+fn run(shared: &Shared) {
     loop {
-        let logs: Vec<Arc<Log>> = shared.logs.lock().all.iter().filter_map(Weak::upgrade).collect();
+        let (logs, news) = {
+            let logs = shared.logs.lock();
+            (logs.all.iter().filter_map(Weak::upgrade).collect::<Vec<Arc<Log>>>(), logs.news)
+        };
         let mut pause = Duration::from_secs(3600);
         for log in &logs {
             // What failed stays due and is tried again; the log's health tells of it.
@@ -77,7 +93,9 @@ fn run() {
             }
         }
         drop(logs);
-        let mut guard = shared.logs.lock();
-        shared.changed.wait_for(&mut guard, pause.max(Duration::from_millis(1)));
+        let logs = shared.logs.lock();
+        if logs.news == news {
+            shared.changed.wait(logs, pause.max(Duration::from_millis(1)));
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::SegmentId;
 use super::control_frame::RecoveryMark;
 use super::paths::Paths;
 use crate::error::{Context as _, Error, Result};
-use crate::vfs::{Existing, Open, Vfs, write_full};
+use crate::vfs::{Existing, Open, Vfs, sync_name, write_full};
 
 /// Why bytes were set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn set_aside(vfs: &dyn Vfs, paths: &Paths, note: &Note<'_>, bytes: &[
     write_new(vfs, &temporary, text(note, bytes).as_bytes())?;
     let path = dir.join(&name);
     vfs.rename(&temporary, &path, Existing::Keep).context("publish", &path)?;
-    vfs.sync_dir(&dir).context("sync", &dir)?;
+    sync_name(vfs, &path).context("sync", &path)?;
     vfs.sync_dir(paths.dir()).context("sync", paths.dir())?;
     Ok(name)
 }

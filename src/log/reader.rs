@@ -92,6 +92,8 @@ pub struct Walk {
     pub leftovers: Vec<PathBuf>,
     /// Highest event number that anything vouches for.
     pub vouched: u64,
+    /// Whether the end was seen to move on from look to look, so that nothing can be said of it.
+    pub in_motion: bool,
     /// Segments read although their own header is damaged.
     surrogates: Vec<PathBuf>,
 }
@@ -105,11 +107,31 @@ impl Walk {
         key(self) == key(other) && self.damage == other.damage
     }
 
+    /// Whether the log has grown since an earlier look, with nothing wrong but at its end.
+    fn has_moved_on_from(&self, earlier: &Walk) -> bool {
+        let place = |walk: &Walk| walk.last().map(|last| (last.header.ordinal_b, last.summary.end.offset));
+        let only_the_end = |finding: &Option<Finding>| {
+            finding.as_ref().is_none_or(|finding| self.last().is_some_and(|last| last.path == finding.file))
+        };
+        place(self) > place(earlier) && only_the_end(&self.damage) && only_the_end(&self.too_new)
+    }
+
+    /// Takes back what was said of bytes that are being written.
+    fn leave_the_end_open(&mut self) {
+        let Some(path) = self.last().map(|last| last.path.clone()) else { return };
+        self.findings.retain(|finding| finding.file != path);
+        (self.damage, self.too_new, self.in_motion) = (None, None, true);
+    }
+
     /// Whether a look without the lock may be believed at once.
     pub fn is_clean(&self) -> bool {
-        self.damage.is_none()
-            && self.too_new.is_none()
-            && self.segments.last().is_some_and(|s| matches!(s.verdict, Verdict::CleanEnd | Verdict::NulTail))
+        self.in_motion
+            || self.damage.is_none()
+                && self.too_new.is_none()
+                && self
+                    .segments
+                    .last()
+                    .is_some_and(|s| matches!(s.verdict, Verdict::CleanEnd | Verdict::NulTail))
     }
 
     /// The last segment.
@@ -144,6 +166,11 @@ enum Unusable {
 
 /// The durable word of the control block, if there is a block of this log and the word checks.
 pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
+    control_word(vfs, paths, log, WORD_DURABLE)
+}
+
+/// A position word of the control block, on the same terms.
+pub(super) fn control_word(vfs: &dyn Vfs, paths: &Paths, log: LogId, word: u64) -> Option<u64> {
     let file = vfs.open(&paths.control(), Open::Read).ok()?;
     let mut block = vec![0; CONTROL_LEN];
     let n = read_full(&*file, &mut block, 0).ok()?;
@@ -151,7 +178,7 @@ pub fn durable_word(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Option<u64> {
     if !control::is_block_of(&block, log) {
         return None;
     }
-    let at = usize::try_from(WORD_DURABLE).ok()?;
+    let at = usize::try_from(word).ok()?;
     let word = block.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)?;
     control::position(log, word)
 }
@@ -239,18 +266,23 @@ pub fn walk(
     Ok(walk)
 }
 
-/// Two walks that agree, or a clean one. `fold` runs one walk and returns what it folded.
+/// Looks until two walks agree, one is clean, or the end is seen to move on: then what lies there is being written, and
+/// nothing is said of it. `fold` runs one walk and returns what it folded.
 ///
 /// # Errors
-/// [`ErrorKind::NotYet`] if the log would not stand still.
+/// [`ErrorKind::NotYet`] if neither came about, as while segments are being rewritten all the time.
 pub fn stable<T>(paths: &Paths, mut fold: impl FnMut() -> Result<(T, Walk)>) -> Result<(T, Walk)> {
     let mut last = fold()?;
     if last.1.is_clean() {
         return Ok(last);
     }
-    for _ in 0..16 {
-        let next = fold()?;
+    for look in 1..=16 {
+        let mut next = fold()?;
         if next.1.is_clean() || next.1.agrees_with(&last.1) {
+            return Ok(next);
+        }
+        if look > 2 && next.1.has_moved_on_from(&last.1) {
+            next.1.leave_the_end_open();
             return Ok(next);
         }
         last = next;
@@ -301,8 +333,13 @@ fn choose(
 ) -> Result<Option<Found>> {
     let has_later = has_live(files, ordinal + 1);
     let Some(candidates) = files.get_mut(&ordinal) else { return Ok(None) };
+    // A prepared successor that the Seal does not name plays no part, readable or not; on Windows it may be on its way out.
+    let could_answer = |found: &Found| {
+        found.name.generation > 0 || before.is_none_or(|(seal, _)| found.name.id == seal.next_segment_id)
+    };
     if reach == Reach::Intact
-        && let Some(i) = candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))))
+        && let Some(i) =
+            candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))) && could_answer(f))
         && let Found { header: Err(Unusable::Io(source)), path, .. } = candidates.swap_remove(i)
     {
         return Err(Error::io(source, "read", &path));
@@ -513,7 +550,7 @@ fn one_segment(
     let has_later = has_live(files, header.ordinal_b + 1);
     let (sealed, place) = match summary.stop {
         Stop::Sealed { seal, crc } => {
-            let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
+            let last_crc = seal.crc_for_successor(crc);
             let answers = |f: &Found| {
                 f.name.id == seal.next_segment_id
                     || f.header.as_ref().is_ok_and(|h| h.stands_for == seal.next_segment_id)

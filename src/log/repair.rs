@@ -353,7 +353,7 @@ impl Log {
             header.prev_last_seq = header.first_seq - 1;
             header.prev_last_crc = before.summary.end.link.max(1);
             if let Stop::Sealed { seal, crc } = before.summary.stop {
-                header = header.answering(&seal, if seal.last_crc == 0 { crc } else { seal.last_crc });
+                header = header.answering(&seal, seal.crc_for_successor(crc));
                 header.stands_for = seal.next_segment_id;
             }
         }
@@ -369,7 +369,7 @@ impl Log {
         let Stop::Sealed { seal, crc } = sealed.summary.stop else {
             return Err(Error::new(ErrorKind::NotYet, "repair", &sealed.path));
         };
-        let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
+        let last_crc = seal.crc_for_successor(crc);
         let ordinal = sealed.header.ordinal_b + 1;
         let verdict = sealed.verdict;
         let plain = plain_header(self.meta.log_id, seal.next_segment_id, ordinal, self.vfs.now());

@@ -23,7 +23,7 @@ use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::view::{Active, View};
 use super::{LogId, SegmentId};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Existing, FileKind, Open, Vfs, write_full};
+use crate::vfs::{Existing, FileKind, Open, Vfs, sync_name, write_full};
 
 /// A successor that stands ready under its final name.
 #[derive(Debug)]
@@ -129,7 +129,8 @@ impl Log {
         drop(file);
         let named = written.and_then(|()| {
             self.vfs.rename(&temporary, &path, Existing::Keep).context("name", &path)?;
-            self.vfs.sync_dir(&dir).context("sync", &dir)
+            // Before any Seal names it: a Seal without its successor is damage.
+            sync_name(&*self.vfs, &path).context("sync", &path)
         });
         if named.is_err() {
             let _ = self.vfs.unlink(&temporary);
@@ -172,10 +173,16 @@ impl Log {
         let placed = batch.put_control(&Control::Seal(seal));
         undoing.push(Undoing::Nothing);
         let file_len = active.file.stat().context("look at", &active.path)?.len;
-        let (_, error) = self.write_batch(writer, view, active, batch, undoing, file_len);
+        let frames = undoing.len();
+        let (whole, error) = self.write_batch(writer, view, active, batch, undoing, file_len);
+        if whole == frames {
+            view.sealed = Some((seal, placed.crc));
+        }
         if let Some(error) = error {
             return Err(error);
         }
+        // Whatever fails from here on, nothing goes behind the Seal: the next holder finishes what it began.
+        view.sealed = Some((seal, placed.crc));
         self.sync_active(view, active)?;
         self.go_live(view, ready.header.clone().answering(&seal, placed.crc), &ready.path)?;
         self.remove_other_successors(&ready.header.file_name());

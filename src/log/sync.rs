@@ -6,8 +6,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::control_frame::Control;
 use super::engine::{Log, Undoing};
 use super::finding::{Finding, Severity};
@@ -17,7 +15,8 @@ use super::paths::Paths;
 use super::view::{Active, View};
 use super::{Seq, control};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Open, read_full, write_full};
+use crate::vfs::threads::Mutex;
+use crate::vfs::{Open, Vfs, read_full, write_full};
 
 /// How long a log must be quiet before its end is vouched for by a Mark.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
@@ -146,45 +145,58 @@ impl Log {
         if self.durable.covers(lpos) {
             return Ok(());
         }
-        let lost = || {
-            Error::new(
-                ErrorKind::DurabilityLost { from: Seq(self.durable.seq() + 1) },
-                "sync",
-                &self.paths.log(),
-            )
-        };
-        let is_poisoned = self.vfs.stat(&self.paths.poison()).is_ok();
-        if is_poisoned || self.durable.is_poisoned() {
-            self.durable.poisoned.store(true, Ordering::Release);
-            return Err(lost());
-        }
-        let owned = self.view.read().active.as_ref().is_some_and(|active| active.owns_bytes());
-        if !owned {
+        self.check_poison()?;
+        let (active, end, last) = loop {
+            let (active, end, last, sealed) = {
+                let view = self.view.read();
+                (view.active.clone(), view.end_lpos(), view.state.last().0, view.durable_before())
+            };
+            // Whatever lies before a live segment was synced before that segment's header was written.
+            self.durable.raise(sealed.0, sealed.1);
+            if self.durable.covers(lpos) {
+                return Ok(());
+            }
+            if let Some(active) = active.filter(|active| active.owns_bytes()) {
+                break (active, end, last);
+            }
             let mut writer = self.writer.lock();
             let (_held, view, _) =
                 self.enter(&mut writer, self.settings.lock_timeout).map_err(|e| self.name_holder(e))?;
             if let Some(active) = view.active.clone() {
                 self.own_bytes(&view, &active)?;
             }
-        }
-        let (active, end, last, sealed) = {
-            let view = self.view.read();
-            (view.active.clone(), view.end_lpos(), view.state.last().0, view.durable_before())
         };
-        // Whatever lies before a live segment was synced before that segment's header was written.
-        self.durable.raise(sealed.0, sealed.1);
-        if self.durable.covers(lpos) {
-            return Ok(());
-        }
-        let Some(active) = active.filter(|active| active.owns_bytes()) else { return Err(lost()) };
         self.files_stand(&active)?;
+        debug_assert!(end >= lpos && last >= seq, "the tail lies behind what was to be synced");
+        self.sync_alone(&active, end, last)
+    }
+
+    /// Syncs the segment in the lane, so that a failure, which some systems report to one caller only, is in POISON
+    /// before anybody else's sync counts.
+    fn sync_alone(&self, active: &Active, end: u64, last: u64) -> Result<()> {
+        let lane = LockFile::open(&self.vfs, self.paths.sync0())?;
+        let _held = lane.acquire(self.settings.lock_timeout)?;
+        self.check_poison()?;
         if let Err(source) = active.file.sync_data() {
             self.poison(&source.to_string());
-            return Err(lost());
+            return Err(self.lost());
         }
-        debug_assert!(end >= lpos && last >= seq, "the tail lies behind what was to be synced");
         self.durable.raise(end, last);
         self.raise_word(WORD_DURABLE, end);
+        Ok(())
+    }
+
+    fn lost(&self) -> Error {
+        let from = Seq(self.durable.seq() + 1);
+        Error::new(ErrorKind::DurabilityLost { from }, "sync", &self.paths.log())
+    }
+
+    /// Whether a sync has failed in any process.
+    fn check_poison(&self) -> Result<()> {
+        if self.durable.is_poisoned() || is_poisoned(&*self.vfs, &self.paths)? {
+            self.durable.poisoned.store(true, Ordering::Release);
+            return Err(self.lost());
+        }
         Ok(())
     }
 
@@ -228,17 +240,10 @@ impl Log {
 
     /// Syncs the active segment under LOCK, for rotation and healing.
     pub(super) fn sync_active(&self, view: &View, active: &Active) -> Result<()> {
-        if let Err(source) = active.file.sync_data() {
-            self.poison(&source.to_string());
-            let from = Seq(self.durable.seq() + 1);
-            return Err(Error::new(ErrorKind::DurabilityLost { from }, "sync", &active.path));
-        }
-        self.durable.raise(view.end_lpos(), view.state.last().0);
-        self.raise_word(WORD_DURABLE, view.end_lpos());
-        Ok(())
+        self.sync_alone(active, view.end_lpos(), view.state.last().0)
     }
 
-    /// A failed sync: nothing written since the last good one may survive, and no later sync proves otherwise.
+    /// A failed sync, the lane still held: nothing written since the last good one may survive, and no later sync proves otherwise.
     fn poison(&self, why: &str) {
         self.durable.poisoned.store(true, Ordering::Release);
         self.raise_word(WORD_POISON, self.durable.lpos.load(Ordering::Acquire) + 1);
@@ -252,11 +257,9 @@ impl Log {
         self.note(finding);
     }
 
-    /// Raises a position word of the control block, under SYNC0. A hint: whatever goes wrong is harmless.
+    /// Raises a position word of the control block. The lane is held. A hint: whatever goes wrong is harmless.
     fn raise_word(&self, word: u64, position: u64) {
         let raise = || -> Result<()> {
-            let lane = LockFile::open(&self.vfs, self.paths.sync0())?;
-            let _held = lane.acquire(Duration::from_millis(5))?;
             let path = self.paths.control();
             let file = self.vfs.open(&path, Open::Write).context("open", &path)?;
             let mut block = vec![0; CONTROL_LEN + 1];
@@ -352,8 +355,21 @@ impl Log {
 impl Drop for Log {
     /// A clean close, if nothing is in its way.
     fn drop(&mut self) {
+        if self.check_fork().is_err() {
+            return; // the parent's: its locks may be held by threads that this process does not have
+        }
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
+    }
+}
+
+/// Whether somebody's sync has failed, as the file POISON says.
+pub(super) fn is_poisoned(vfs: &dyn Vfs, paths: &Paths) -> Result<bool> {
+    let path = paths.poison();
+    match vfs.stat(&path) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io(e, "look for", &path)),
     }
 }
 

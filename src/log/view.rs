@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::control_frame::Seal;
+use super::control_frame::{Control, Seal};
 use super::finding::Finding;
 use super::format::FRAME_HEADER_LEN;
 use super::frame::{FrameKind, NotAFrame, Salt};
@@ -53,6 +53,9 @@ pub(crate) struct View {
     pub(crate) active: Option<Arc<Active>>,
     pub(crate) at: Position,
     last: Option<LastFrame>,
+    /// The Seal that was read last, and the CRC by which its successor knows it, until that successor is entered:
+    /// behind a Seal there is nothing to follow and nothing to append to, however clean the bytes look.
+    pub(crate) sealed: Option<(Seal, u32)>,
     /// Whether the last frame is a Mark, behind which none is written.
     pub(crate) ends_with_mark: bool,
     /// Highest event number that a frame vouches for.
@@ -85,6 +88,7 @@ impl View {
             active: None,
             at: Position { offset: 0, seq: 1, link: 0 },
             last: None,
+            sealed: None,
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
@@ -111,7 +115,12 @@ impl View {
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
             Content::Commit(commit) => self.state.fold(commit, header.count, vocabulary),
-            Content::Control(control) => self.state.apply_control(header.seq, control),
+            Content::Control(control) => {
+                if let Control::Seal(seal) = control {
+                    self.sealed = Some((*seal, seal.crc_for_successor(located.frame.crc)));
+                }
+                self.state.apply_control(header.seq, control);
+            }
             Content::Ignored => self.state.pass_over(header.seq, header.count),
         }
         self.stand_behind(
@@ -142,6 +151,10 @@ impl View {
         self.too_new.clone_from(&walk.too_new);
         if let Some(last) = walk.last() {
             self.at = last.summary.end;
+            self.sealed = match last.summary.stop {
+                Stop::Sealed { seal, crc } => Some((seal, seal.crc_for_successor(crc))),
+                _ => None,
+            };
             self.active = Some(Arc::new(Active::open(vfs, last.path.clone(), last.header.clone(), how)?));
             if last.summary.frames == 0 {
                 self.last = None;
@@ -169,6 +182,12 @@ impl View {
     ) -> Result<Tail> {
         loop {
             let Some(active) = self.active.clone() else { return Ok(Tail::Broken) };
+            if let Some((seal, last_crc)) = self.sealed {
+                if !self.enter_successor(vfs, paths, log, &active.header, &seal, how)? {
+                    return Ok(Tail::Sealed { seal, last_crc });
+                }
+                continue;
+            }
             let stat = active.file.stat().context("look at", &active.path)?;
             if stat.len < self.at.offset {
                 return Err(replaced(&active, "it is shorter than what was read from it"));
@@ -204,12 +223,7 @@ impl View {
                 Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) => {
                     return Ok(Tail::Clean { len: stat.len });
                 }
-                Stop::Sealed { seal, crc } => {
-                    let last_crc = if seal.last_crc == 0 { crc } else { seal.last_crc };
-                    if !self.enter_successor(vfs, paths, log, &active.header, &seal, how)? {
-                        return Ok(Tail::Sealed { seal, last_crc });
-                    }
-                }
+                Stop::Sealed { .. } => {} // the fold has noted it
                 _ => return Ok(Tail::Broken),
             }
         }
@@ -232,6 +246,7 @@ impl View {
     pub(crate) fn enter(&mut self, next: Active, own: bool) {
         self.at = Position::start_of(&next.header);
         self.last = None;
+        self.sealed = None;
         self.ends_with_mark = false;
         next.owns_bytes.store(own, Ordering::Release);
         self.active = Some(Arc::new(next));

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::threads::Mutex;
 use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, write_full};
 
 mod info;
@@ -162,8 +161,11 @@ pub fn live(vfs: &dyn Vfs, dir: &Path, probe: Probe) -> Result<Vec<Info>> {
         let Some(name) = entry.name.strip_suffix(".lock").filter(|name| !name.starts_with('.')) else {
             continue;
         };
-        if !is_free(vfs, dir, name, probe)? {
-            live.push(read_info(vfs, dir, name));
+        match is_free(vfs, dir, name, probe) {
+            Ok(true) => {}
+            // What cannot be probed is not dead.
+            Err(e) if !matches!(e.kind(), ErrorKind::Permission) => return Err(e),
+            Ok(false) | Err(_) => live.push(read_info(vfs, dir, name)),
         }
     }
     Ok(live)
@@ -176,11 +178,15 @@ pub fn has_witness(vfs: &dyn Vfs, dir: &Path, listing: Listing, except: u64) -> 
             continue;
         };
         let info = read_info(vfs, dir, name);
-        if info.session != except
-            && info.listings.contains(&listing)
-            && !is_free(vfs, dir, name, Probe::MarkDead)?
-        {
-            return Ok(true);
+        if info.session == except || !info.listings.contains(&listing) {
+            continue;
+        }
+        match is_free(vfs, dir, name, Probe::MarkDead) {
+            Ok(false) => return Ok(true),
+            Ok(true) => {}
+            // Another user's, or on Windows one that is being deleted: what cannot be probed proves nothing.
+            Err(e) if matches!(e.kind(), ErrorKind::Permission) => {}
+            Err(e) => return Err(e),
         }
     }
     Ok(false)

@@ -34,16 +34,33 @@ const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
 /// Looks at a folder that should be, or become, a store.
 pub(super) fn look(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
     let path = root.join("META");
-    match read_small(vfs, &path, STORE_META_LEN) {
+    loop {
+        let found = look_once(vfs, root, &path);
+        // While this looked around, another process may have finished the store: that is no folder without META.
+        let surprised = match &found {
+            Ok(Found::Store(_)) => false,
+            Ok(_) => true,
+            Err(e) => {
+                matches!(e.kind(), ErrorKind::Foreign { .. } | ErrorKind::Damaged(_)) && e.path() != path
+            }
+        };
+        if !(surprised && vfs.stat(&path).is_ok()) {
+            return found;
+        }
+    }
+}
+
+fn look_once(vfs: &dyn Vfs, root: &Path, path: &Path) -> Result<Found> {
+    match read_small(vfs, path, STORE_META_LEN) {
         Ok(bytes) => {
-            return StoreMeta::decode(&bytes).map(Found::Store).map_err(|bad| bad_meta(bad, &path, "store"));
+            return StoreMeta::decode(&bytes).map(Found::Store).map_err(|bad| bad_meta(bad, path, "store"));
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             let why = "a file, not a folder".into();
             return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
         }
-        Err(e) => return Err(Error::io(e, "read", &path)),
+        Err(e) => return Err(Error::io(e, "read", path)),
     }
     let entries = match vfs.list(root) {
         Ok(entries) => entries,
@@ -80,7 +97,7 @@ pub(super) fn look(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
             ErrorKind::Damaged(Box::new(Finding {
                 severity: Severity::Damage,
                 code: "bad-meta",
-                file: path,
+                file: path.into(),
                 offset: None,
                 seq: None,
                 message: format!("the store's META is missing, although it has workspaces ({})", lost.name),
@@ -125,22 +142,29 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
     }
 }
 
+/// Makes a folder and what is missing above it, durably. Whoever made a part that is there already may have been killed
+/// before it synced the name, so every name on the way is synced, whoever made it.
 fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
-        Ok(()) => sync_parent(vfs, dir),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
                 Some(parent) => {
                     folder_and_parents(vfs, parent)?;
-                    vfs.create_dir(dir).context("create", dir)?;
-                    sync_parent(vfs, dir)
+                    folder(vfs, dir)?;
                 }
-                None => Err(Error::io(e, "create", dir)),
+                None => return Err(Error::io(e, "create", dir)),
             }
         }
-        Err(e) => Err(Error::io(e, "create", dir)),
+        // Whoever made it may have been killed before the name was durable.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(Error::io(e, "create", dir)),
+        Ok(()) => {}
     }
+    // Far above are folders that nobody here made and that may refuse to be synced.
+    for above in dir.ancestors().skip(2).filter(|above| !above.as_os_str().is_empty()) {
+        let _ = vfs.sync_dir(above);
+    }
+    sync_parent(vfs, dir)
 }
 
 fn sync_parent(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
@@ -195,6 +219,8 @@ pub(super) fn workspace(
         return Ok(name);
     }
     let vfs = &**vfs;
+    // Whoever made the store may have been killed before META's name was durable, and a workspace without it is damage.
+    vfs.sync_dir(root).context("sync", root)?;
     let dir = root.join("workspaces");
     let name = place::folder_name(binding);
     let mut random = [0; 24];

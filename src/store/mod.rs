@@ -3,14 +3,12 @@
 //! Nothing here ever deletes or replaces what it did not make: *absent*, *unreadable*, *unknown*, *newer than me* and
 //! *empty* are five different answers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 mod create;
 pub mod meta;
@@ -28,6 +26,7 @@ use crate::log::{
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
 use crate::vfs::sim::SimMachine;
+use crate::vfs::threads::{Mutex, PerImage};
 use crate::vfs::{FileId, FileKind, FileSystem, Open, Vfs, read_full};
 
 /// How a store is to be opened. Start from [`Options::default`] and set what differs.
@@ -154,20 +153,50 @@ impl fmt::Debug for Store {
 /// Key of the process-wide registries: the process image, and the identity of a file that stands for the thing.
 type Key = ((u64, u64), FileId);
 
-#[derive(Default)]
 struct Registry {
-    stores: HashMap<Key, Weak<Inner>>,
-    logs: HashMap<Key, Weak<Log>>,
+    stores: BTreeMap<Key, Weak<Inner>>,
+    logs: BTreeMap<Key, Weak<Log>>,
 }
 
-fn registry() -> &'static Mutex<Registry> {
-    static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
-    REGISTRY.get_or_init(Mutex::default)
+/// Its lock is held for a look or an insertion only, never over a system call: what is to be shared is made without it,
+/// and whoever comes second drops what it made.
+///
+/// Of this process image: a parent's may be locked by a thread that a forked child does not have.
+fn registry(vfs: &dyn Vfs) -> &'static Mutex<Registry> {
+    static REGISTRY: PerImage<Mutex<Registry>> =
+        PerImage::new([const { Mutex::new(Registry { stores: BTreeMap::new(), logs: BTreeMap::new() }) }; 8]);
+    REGISTRY.of(vfs.process().forks)
 }
 
 fn key(vfs: &dyn Vfs, id: FileId) -> Key {
     let process = vfs.process();
     ((process.domain, process.forks), id)
+}
+
+/// Makes `fresh` the open store of this process, in place of `gone`, unless another thread was quicker; returns the one
+/// that is shared from now on. What nobody shares ends here, after the registry's lock was released.
+fn share(vfs: &dyn Vfs, key: Key, fresh: Arc<Inner>, gone: Option<Arc<Inner>>) -> Arc<Inner> {
+    let mut registry = registry(vfs).lock();
+    registry.stores.retain(|_, known| known.strong_count() > 0);
+    let now = registry.stores.get(&key).and_then(Weak::upgrade);
+    match now.filter(|now| gone.as_ref().is_none_or(|gone| !Arc::ptr_eq(now, gone))) {
+        Some(quicker) => quicker,
+        None => {
+            registry.stores.insert(key, Arc::downgrade(&fresh));
+            fresh
+        }
+    }
+}
+
+/// Makes a log the engine of this process; returns the one that another thread has made so meanwhile, if one has.
+fn share_log(vfs: &dyn Vfs, key: Key, log: &Arc<Log>) -> Option<Arc<Log>> {
+    let mut registry = registry(vfs).lock();
+    registry.logs.retain(|_, known| known.strong_count() > 0);
+    let first = registry.logs.get(&key).and_then(Weak::upgrade);
+    if first.is_none() {
+        registry.logs.insert(key, Arc::downgrade(log));
+    }
+    first
 }
 
 /// A workspace's folder, as a listing of the store finds it.
@@ -233,24 +262,21 @@ impl Store {
         }
         let sessions = root.join("sessions");
         let id = vfs.stat(&sessions).context("look at", &sessions)?.id;
-        let reading = options.read_only || barrier.is_some();
-        let mut registry = registry().lock();
-        registry.stores.retain(|_, known| known.strong_count() > 0);
+        if options.read_only || barrier.is_some() {
+            let inner = Inner { vfs, root: root.to_path_buf(), meta, session: None, barrier };
+            return Ok(Store { inner: Arc::new(inner), options });
+        }
         let key = key(&*vfs, id);
-        let known = if reading { None } else { registry.stores.get(&key).and_then(Weak::upgrade) };
-        let inner = match known.filter(|inner| inner.session.as_ref().is_some_and(|session| session.stands()))
-        {
-            Some(inner) => inner,
-            None => {
-                let session = match reading {
-                    true => None,
-                    false => Some(Arc::new(Session::start(Arc::clone(&vfs), &sessions, &options.label)?)),
-                };
-                let inner = Arc::new(Inner { vfs, root: root.to_path_buf(), meta, session, barrier });
-                if !reading {
-                    registry.stores.insert(key, Arc::downgrade(&inner));
-                }
-                inner
+        let known = registry(&*vfs).lock().stores.get(&key).and_then(Weak::upgrade);
+        let stands = |inner: &Inner| inner.session.as_ref().is_some_and(|session| session.stands());
+        let inner = match known {
+            Some(inner) if stands(&inner) => inner,
+            // None is open, or its session's file has gone, so that it proves nothing to others any more.
+            gone => {
+                let session = Some(Arc::new(Session::start(Arc::clone(&vfs), &sessions, &options.label)?));
+                let root = root.to_path_buf();
+                let inner = Arc::new(Inner { vfs: Arc::clone(&vfs), root, meta, session, barrier });
+                share(&*vfs, key, inner, gone)
             }
         };
         Ok(Store { inner, options })
@@ -396,20 +422,15 @@ impl Store {
         } else {
             let lock = paths.lock();
             let key = key(&**vfs, vfs.stat(&lock).context("look at", &lock)?.id);
-            let known = registry().lock().logs.get(&key).and_then(Weak::upgrade);
+            let known = registry(&**vfs).lock().logs.get(&key).and_then(Weak::upgrade);
             match known {
                 Some(log) => (Arc::clone(&log), log.report()),
                 None => {
                     let (log, report) = open()?;
-                    let mut registry = registry().lock();
-                    registry.logs.retain(|_, known| known.strong_count() > 0);
-                    match registry.logs.get(&key).and_then(Weak::upgrade) {
+                    match share_log(&**vfs, key, &log) {
+                        None => (log, report),
                         // Another thread was quicker; its engine is the one.
                         Some(first) => (Arc::clone(&first), first.report()),
-                        None => {
-                            registry.logs.insert(key, Arc::downgrade(&log));
-                            (log, report)
-                        }
                     }
                 }
             }

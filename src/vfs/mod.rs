@@ -14,6 +14,7 @@ use std::time::Duration;
 
 pub mod os;
 pub mod sim;
+pub(crate) mod threads;
 
 /// How [`Vfs::open`] opens a file. The variants are the only ways foldlog ever opens one.
 ///
@@ -185,6 +186,17 @@ pub trait VfsFile: Debug + Send + Sync {
     fn try_lock(&self) -> io::Result<bool>;
     /// Releases the lock.
     fn unlock(&self) -> io::Result<()>;
+}
+
+/// Makes the name that a file has just been given durable, before anything that relies on it is written.
+///
+/// Where folders cannot be synced (Windows), names go through one journal, which syncing any file flushes.
+///
+/// # Errors
+/// The first error of any of the calls.
+pub fn sync_name(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
+    vfs.open(path, Open::Write)?.sync_data()?;
+    path.parent().map_or(Ok(()), |dir| vfs.sync_dir(dir))
 }
 
 /// Reads until `buf` is full or the file ends; returns how many bytes were read.

@@ -10,13 +10,34 @@
 
 mod built_segment;
 mod commit_basics;
+mod counterexamples;
+mod crash_enumeration;
+mod crash_faults;
+mod crash_oracle;
+mod crash_stories;
 mod damage_bytes;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
 mod layers;
+mod linux_only;
 mod model_frames;
+mod process_create;
+#[cfg(target_os = "linux")]
+mod process_disk;
+#[cfg(target_os = "linux")]
+mod process_fork;
+mod process_kill;
+#[cfg(target_os = "linux")]
+mod process_power;
+mod process_replaced;
+#[cfg(target_os = "linux")]
+mod process_strace;
+mod process_takeover;
 mod repair;
+mod sim_processes;
 mod sim_toy_log;
+mod simulated;
 mod spec_numbers;
 mod spec_store;
 mod vectors;
+mod worker;

@@ -1,0 +1,1 @@
+pub(crate) fn scenario(_: &mut crate::worker::Stage) {}

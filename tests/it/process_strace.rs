@@ -1,0 +1,1 @@
+pub(crate) fn appender(_: &mut crate::worker::Stage) {}
