@@ -176,34 +176,46 @@ fn first_conflict(all: &[Conflict]) -> String {
     all.first().map(ToString::to_string).unwrap_or_default()
 }
 
-impl ErrorKind {
-    /// A stable name, the same in every release and language.
-    pub fn code(&self) -> &'static str {
-        match self {
-            ErrorKind::Busy { .. } => "busy",
-            ErrorKind::Damaged(_) => "damaged",
-            ErrorKind::StoreReplaced { .. } => "store-replaced",
-            ErrorKind::DurabilityLost { .. } => "durability-lost",
-            ErrorKind::NotDurable { .. } => "not-durable",
-            ErrorKind::ReadOnly { .. } => "read-only",
-            ErrorKind::TooNew { .. } => "too-new",
-            ErrorKind::UnknownEvent { .. } => "unknown-event",
-            ErrorKind::Conflict(_) => "conflict",
-            ErrorKind::OpIdReused { .. } => "op-id-reused",
-            ErrorKind::OutcomeUnknown { .. } => "outcome-unknown",
-            ErrorKind::TooLarge { .. } => "too-large",
-            ErrorKind::Invalid { .. } => "invalid",
-            ErrorKind::Refused(_) => "refused",
-            ErrorKind::Reentrant => "reentrant",
-            ErrorKind::Forked => "forked",
-            ErrorKind::NotFound { .. } => "not-found",
-            ErrorKind::Foreign { .. } => "foreign",
-            ErrorKind::SharedFileSystem { .. } => "shared-file-system",
-            ErrorKind::NotYet => "not-yet",
-            ErrorKind::NoSpace => "no-space",
-            ErrorKind::Permission => "permission",
-            ErrorKind::Io => "io",
+/// Defines the stable names once: for a kind, and as the list of all. A kind without a name does not compile.
+macro_rules! codes {
+    ($($kind:pat => $code:literal),+ $(,)?) => {
+        /// The stable names of all kinds.
+        pub const CODES: &'static [&'static str] = &[$($code),+];
+
+        /// A stable name, the same in every release and language; one of [`ErrorKind::CODES`].
+        pub fn code(&self) -> &'static str {
+            match self {
+                $($kind => $code),+
+            }
         }
+    };
+}
+
+impl ErrorKind {
+    codes! {
+        ErrorKind::Busy { .. } => "busy",
+        ErrorKind::Damaged(_) => "damaged",
+        ErrorKind::StoreReplaced { .. } => "store-replaced",
+        ErrorKind::DurabilityLost { .. } => "durability-lost",
+        ErrorKind::NotDurable { .. } => "not-durable",
+        ErrorKind::ReadOnly { .. } => "read-only",
+        ErrorKind::TooNew { .. } => "too-new",
+        ErrorKind::UnknownEvent { .. } => "unknown-event",
+        ErrorKind::Conflict(_) => "conflict",
+        ErrorKind::OpIdReused { .. } => "op-id-reused",
+        ErrorKind::OutcomeUnknown { .. } => "outcome-unknown",
+        ErrorKind::TooLarge { .. } => "too-large",
+        ErrorKind::Invalid { .. } => "invalid",
+        ErrorKind::Refused(_) => "refused",
+        ErrorKind::Reentrant => "reentrant",
+        ErrorKind::Forked => "forked",
+        ErrorKind::NotFound { .. } => "not-found",
+        ErrorKind::Foreign { .. } => "foreign",
+        ErrorKind::SharedFileSystem { .. } => "shared-file-system",
+        ErrorKind::NotYet => "not-yet",
+        ErrorKind::NoSpace => "no-space",
+        ErrorKind::Permission => "permission",
+        ErrorKind::Io => "io",
     }
 
     /// What the person or program that meets the error can do next.

@@ -776,16 +776,17 @@ fn read_whole(
     writing: bool,
 ) -> Result<(View, Walk)> {
     let reach = if settings.recovery == Recovery::Salvage { Reach::Salvage } else { Reach::Intact };
-    reader::stable(paths, || {
+    let (mut view, walk) = reader::stable(paths, || {
         // Hints are read before the bytes: a word raised meanwhile speaks of bytes not yet looked at.
         let durable = reader::durable_word(vfs, paths, log);
         let mut view = View::empty();
         let walk = reader::walk(vfs, paths, log, durable, reach, &mut |visit| {
             view.visit(visit, &settings.vocabulary)
         })?;
-        view.adopt(vfs, &walk, open_for(writing))?;
         Ok((view, walk))
-    })
+    })?;
+    view.adopt(vfs, &walk, open_for(writing))?;
+    Ok((view, walk))
 }
 
 fn report(view: &View, walk: &Walk) -> OpenReport {

@@ -40,6 +40,7 @@ pub use meta::{BadMeta, Binding, WorkspaceMeta};
 pub use paths::Paths;
 pub use repair::{RepairReport, RepairStep};
 pub use state::{State, Unknown, Vocabulary};
+pub(crate) use sync::poison_finding;
 
 use envelope::Key;
 

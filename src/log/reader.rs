@@ -712,7 +712,7 @@ pub(crate) fn describe(
 }
 
 /// Hands out the whole frames behind damage.
-fn salvage(
+pub(crate) fn salvage(
     bytes: &[u8],
     header: &SegmentHeader,
     salt: &Salt,

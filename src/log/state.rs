@@ -15,6 +15,7 @@ use super::{Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vocabulary {
     known: Vec<(u16, u8)>,
+    all: bool,
 }
 
 impl Vocabulary {
@@ -22,13 +23,20 @@ impl Vocabulary {
     pub fn new(kinds: impl IntoIterator<Item = (u16, u8)>) -> Self {
         let mut known: Vec<_> = kinds.into_iter().collect();
         known.sort_unstable();
-        Vocabulary { known }
+        Vocabulary { known, all: false }
+    }
+
+    /// Every kind and version, for programs that move events without reading a meaning into them (a repair tool).
+    /// Whoever commits events of its own must say what it understands instead.
+    pub fn all() -> Self {
+        Vocabulary { known: Vec::new(), all: true }
     }
 
     /// Whether events of this kind and version are understood.
     pub fn knows(&self, kind: u16, version: u8) -> bool {
         match kind {
             EVENT_ELIDED | EVENT_NOTHING => version == 1,
+            _ if self.all => true,
             _ => self
                 .known
                 .binary_search_by_key(&kind, |(k, _)| *k)

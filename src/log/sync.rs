@@ -392,7 +392,7 @@ fn write_poison(log: &Log, why: &str) -> Result<()> {
     log.vfs.sync_dir(log.paths.dir()).context("sync", log.paths.dir())
 }
 
-pub(super) fn poison_finding(paths: &Paths, durable: u64) -> Finding {
+pub(crate) fn poison_finding(paths: &Paths, durable: u64) -> Finding {
     Finding {
         severity: Severity::Damage,
         code: "poisoned",

@@ -67,8 +67,15 @@ impl Session {
                 info: Mutex::new(info),
                 forks: process.forks,
             };
-            session.write_info(&session.info.lock())?;
-            vfs.rename(&temporary, &path, Existing::Keep).context("name the session file", &path)?;
+            let published = session.write_info(&session.info.lock()).and_then(|()| {
+                vfs.rename(&temporary, &path, Existing::Keep).context("name the session file", &path)
+            });
+            if let Err(error) = published {
+                // On a full disk, say: whoever could not start leaves nothing behind.
+                let _ = vfs.unlink(&dir.join(format!(".new-{}.info", session.name)));
+                let _ = vfs.unlink(&temporary);
+                return Err(error);
+            }
             let here = session.lock.stat().context("look at the session file", &path)?;
             if vfs.stat(&path).is_ok_and(|there| there.id == here.id) {
                 return Ok(session);

@@ -65,7 +65,11 @@ fn look_once(vfs: &dyn Vfs, root: &Path, path: &Path) -> Result<Found> {
     let entries = match vfs.list(root) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+        // What listing a file answers differs between systems; what it is does not.
+        Err(e)
+            if e.kind() == io::ErrorKind::NotADirectory
+                || vfs.stat(root).is_ok_and(|stat| stat.kind == FileKind::File) =>
+        {
             let why = "a file, not a folder".into();
             return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
         }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 mod create;
+pub mod inspect;
 pub mod meta;
 mod place;
 
@@ -355,6 +356,19 @@ impl Store {
             &|| self.find(&binding),
         )?;
         self.workspace_named(&name)
+    }
+
+    /// The name of the folder of the workspace that a folder or key leads to; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a place that cannot be one; system errors.
+    pub fn find_workspace(&self, place: &Place) -> Result<Option<String>> {
+        self.find(&place.binding(&*self.inner.vfs)?)
+    }
+
+    /// The folder of a workspace by that folder's name, whether it exists or not.
+    pub fn workspace_dir(&self, name: &str) -> PathBuf {
+        self.inner.root.join("workspaces").join(name)
     }
 
     /// The folder of the workspace that a binding leads to: by its hash, or by what a META says it is bound to.

@@ -1,0 +1,171 @@
+//! The command line. Help, man page and completions all come from here, so each flag is described once.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use clap::{Parser, Subcommand};
+use foldlog::log::format::{FORMAT, LEVEL};
+
+/// Look into foldlog event logs, verify them and mend them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "foldlog",
+    version,
+    long_version = VERSION.as_str(),
+    arg_required_else_help = true,
+    after_help = "\
+Exit codes: 0 fine, 1 findings below damage, 2 usage, 3 conflict, refused or not found, 4 damaged, degraded or too new,
+5 busy, 6 input/output, 130 interrupted. A closed pipe is 0.
+Data goes to stdout, talk to stderr. Colours only on a terminal, and never if NO_COLOR is set."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What every verb understands.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Global {
+    /// The store's folder, else what FOLDLOG_STORE says; there is no other default.
+    #[arg(long, global = true, value_name = "DIR", env = "FOLDLOG_STORE", hide_env = true)]
+    pub(crate) store: Option<PathBuf>,
+    /// One workspace: its project's folder, key:NAME for one bound to a key, or its folder's name in the store.
+    /// Without it a verb that reads takes all, and a verb that writes takes the current folder's.
+    #[arg(long, global = true, value_name = "PATH|KEY")]
+    pub(crate) workspace: Option<String>,
+    /// Print JSON Lines, errors and findings on stderr too.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing on stderr but errors and damage.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Print the events of a store, a workspace or one segment's file, live or damaged; writes nothing
+    ///
+    /// What lies behind damage is printed too, as far as it still checks; the damage itself is told on stderr and by
+    /// exit code 4.
+    Dump(Dump),
+    /// Check every byte that is vouched for and print what was found; writes nothing, takes no lock
+    Verify,
+    /// Say what repairing a damaged workspace would save and what it would lose; with --apply do it
+    ///
+    /// Takes the current folder's workspace if --workspace is not given. Without --apply it writes nothing. With it the
+    /// damaged bytes go to the workspace's quarantine first; nothing is deleted that is not kept there.
+    Repair(Repair),
+    /// Print figures of each workspace, and the total last; writes nothing
+    Stats,
+    /// Try whether locks, writes and syncs do on the file system of DIR what foldlog relies on
+    ///
+    /// Then lets several processes write a store there while they are killed, and looks for anything lost. All of it
+    /// happens in a new folder inside DIR, which is removed if all is well.
+    Selftest(Selftest),
+    /// One process of a selftest.
+    #[command(hide = true)]
+    SelftestWorker(Worker),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page
+    Man,
+}
+
+/// `foldlog dump`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Dump {
+    /// A store, a workspace's folder or one segment's file; without it the store of --store.
+    pub(crate) path: Option<PathBuf>,
+    /// Leave out events before this number.
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(crate) from: u64,
+    /// Print frames with their headers and offsets, control frames too, and what lies behind the end.
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+/// `foldlog repair`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Repair {
+    /// Do it, instead of saying what would be done.
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
+/// `foldlog selftest`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Selftest {
+    /// A folder on the file system to try.
+    pub(crate) dir: PathBuf,
+    /// How many processes write.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) writers: u32,
+    /// How many times a writer is killed.
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub(crate) kills: u32,
+}
+
+/// `foldlog selftest-worker`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Worker {
+    /// What to do.
+    #[arg(value_enum)]
+    pub(crate) task: Task,
+    /// The file or store.
+    pub(crate) path: PathBuf,
+    /// Its name among the workers.
+    #[arg(default_value = "")]
+    pub(crate) name: String,
+}
+
+/// What a process of a selftest does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Task {
+    /// Say whether the file's lock is free.
+    Try,
+    /// Take the file's lock, say so, and keep it until stdin ends.
+    Hold,
+    /// Say what the file holds.
+    Show,
+    /// Commit until killed, or until stdin ends, and say what was acknowledged.
+    Write,
+    /// Say the state hash of the log.
+    Hash,
+}
+
+/// What `--version` prints behind the name.
+pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{}\nformat {FORMAT} (writes {FORMAT}, reads up to {FORMAT}; reader and writer level {LEVEL})",
+        env!("CARGO_PKG_VERSION")
+    )
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_stand_before_or_behind_the_verb() {
+        for words in [["foldlog", "--json", "verify"], ["foldlog", "verify", "--json"]] {
+            assert!(Args::try_parse_from(words).unwrap().global.json);
+        }
+    }
+
+    #[test]
+    fn version_names_the_format() {
+        assert!(VERSION.contains("format 1 "), "{}", *VERSION);
+    }
+}

@@ -1,0 +1,207 @@
+//! `foldlog dump`: the events, or the frames, of a store, a workspace or one segment's file.
+
+use std::path::Path;
+
+use foldlog::log::envelope::{Commit, Envelope, KeyKind};
+use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
+use foldlog::log::reader::Visit;
+use foldlog::log::scan::Content;
+use foldlog::store::inspect::{self, Inspection};
+use foldlog::vfs::os::Os;
+
+use crate::args::{Dump, Global};
+use crate::event_json::{event_line, rfc3339};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::out::Out;
+use crate::raw;
+use crate::target::{self, What};
+
+/// Runs the verb.
+pub(crate) fn run(global: &Global, verb: &Dump, out: &mut Out) -> Result<Exit, Failure> {
+    let what = match &verb.path {
+        Some(path) => target::what(path)?,
+        None => What::Store(target::root(global)?),
+    };
+    match what {
+        What::File(path) => segment(&path, verb, out),
+        What::Workspace(dir) => workspace(&target::name_of(&dir), &dir, verb, false, out),
+        What::Store(root) => {
+            let store = target::open(&root)?;
+            let subjects = target::subjects(&store, global)?;
+            let (mut exit, several) = (Exit::Fine, subjects.len() > 1);
+            for subject in &subjects {
+                let done = workspace(&subject.name, &subject.dir, verb, several, out);
+                exit = exit.worse(one_of(several, done, out)?);
+            }
+            if subjects.is_empty() {
+                out.talk("the store has no workspace yet");
+            }
+            Ok(exit)
+        }
+    }
+}
+
+/// Among several workspaces one that cannot be looked at does not keep the others from being printed.
+pub(crate) fn one_of(several: bool, done: Result<Exit, Failure>, out: &mut Out) -> Result<Exit, Failure> {
+    match done {
+        Err(failure @ Failure::Library(_)) if several => {
+            out.error(&failure);
+            Ok(failure.exit())
+        }
+        done => done,
+    }
+}
+
+fn workspace(name: &str, dir: &Path, verb: &Dump, head: bool, out: &mut Out) -> Result<Exit, Failure> {
+    if head && !out.json {
+        out.line(&format!("workspace {name}"))?;
+    }
+    let mut printer = Printer { name: Some(name), verb, out, segment: None, failed: None };
+    let found = inspect::workspace(&Os, dir, &mut |visit| printer.visit(visit));
+    printer.done(found?)
+}
+
+fn segment(path: &Path, verb: &Dump, out: &mut Out) -> Result<Exit, Failure> {
+    let mut printer = Printer { name: None, verb, out, segment: None, failed: None };
+    let found = inspect::segment(&Os, path, &mut |visit| printer.visit(visit));
+    printer.done(found?)
+}
+
+/// Prints frames as a look meets them.
+struct Printer<'a> {
+    /// The workspace; a lone file is named by its log.
+    name: Option<&'a str>,
+    verb: &'a Dump,
+    out: &'a mut Out,
+    /// The segment whose frames are being printed.
+    segment: Option<foldlog::log::SegmentId>,
+    failed: Option<Failure>,
+}
+
+impl Printer<'_> {
+    fn visit(&mut self, visit: &Visit<'_, '_>) {
+        if self.failed.is_none() {
+            self.failed = self.print(visit).err();
+        }
+    }
+
+    fn print(&mut self, visit: &Visit<'_, '_>) -> Result<(), Failure> {
+        let header = &visit.located.frame.header;
+        if (header.seq + u64::from(header.count)).saturating_sub(1) < self.verb.from {
+            return Ok(());
+        }
+        if self.verb.raw {
+            if self.segment.replace(visit.header.segment_id) != Some(visit.header.segment_id)
+                && !self.out.json
+            {
+                self.out.line(&raw::segment_text(visit.header, visit.path))?;
+            }
+            let text = if self.out.json { raw::frame_json(visit) } else { raw::frame_text(visit) };
+            return self.out.line(&text);
+        }
+        let Content::Commit(commit) = &visit.located.content else { return Ok(()) };
+        let log;
+        let name = match self.name {
+            Some(name) => name,
+            None => {
+                log = visit.header.log_id.to_string();
+                &log
+            }
+        };
+        for event in commit.events() {
+            if event.seq.0 + u64::from(event.takes) <= self.verb.from {
+                continue;
+            }
+            let line = match self.out.json {
+                true => event_line(name, commit, header.seq, header.count, &event),
+                false => event_text(commit, &event),
+            };
+            self.out.line(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Says what the look found, behind what it printed.
+    fn done(self, found: Inspection) -> Result<Exit, Failure> {
+        if let Some(failure) = self.failed {
+            return Err(failure);
+        }
+        if self.verb.raw {
+            for walked in &found.walk.segments {
+                if self.out.json {
+                    self.out.line(&raw::end_json(walked)?)?;
+                } else {
+                    self.out.line(&raw::end_text(walked)?)?;
+                }
+                if !walked.verdict.is_damage() {
+                    // Behind damage they were handed out by the look itself.
+                    let mut lines = Vec::new();
+                    inspect::behind(&Os, walked, &mut |visit| {
+                        lines.push(if self.out.json {
+                            raw::frame_json(visit)
+                        } else {
+                            raw::frame_text(visit)
+                        });
+                    })?;
+                    lines.iter().try_for_each(|line| self.out.line(line))?;
+                }
+            }
+        }
+        self.out.flush()?;
+        found.findings.iter().for_each(|finding| self.out.tell(finding));
+        Ok(Exit::of_severity(found.worst()))
+    }
+}
+
+/// One event for people, on one line.
+pub(crate) fn event_text(commit: &Commit<'_>, event: &Envelope<'_>) -> String {
+    let mut text = format!("{:>8}  {}  ", event.seq.0, rfc3339(commit.preamble.time));
+    match event.kind {
+        EVENT_ELIDED => return text + &format!("{} number(s) elided by compaction", event.takes),
+        EVENT_NOTHING => text += "nothing",
+        kind => text += &format!("kind {kind} v{}", event.version),
+    }
+    if event.key_kind != KeyKind::NONE {
+        text += &format!("  {}", event.to_key().to_string().escape_debug());
+    }
+    if event.revision.0 > 0 {
+        text += &format!(" r{}", event.revision);
+    }
+    if !event.body.is_empty() {
+        text += &format!("  {}", preview(event.body));
+    }
+    text
+}
+
+/// The start of a body: as text where it is text, else as hex.
+fn preview(body: &[u8]) -> String {
+    const CHARS: usize = 60;
+    match str::from_utf8(body) {
+        Ok(text) => {
+            let start: String = text.chars().take(CHARS).collect();
+            let more =
+                if start.len() < text.len() { format!("… {} bytes", body.len()) } else { String::new() };
+            format!("{start:?}{more}")
+        }
+        Err(_) => {
+            let hex: String = body.iter().take(CHARS / 2).map(|b| format!("{b:02x}")).collect();
+            let more =
+                if body.len() > CHARS / 2 { format!("… {} bytes", body.len()) } else { String::new() };
+            format!("0x{hex}{more}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preview_is_short_and_cannot_steer_a_terminal() {
+        assert_eq!(preview(b"a\x1b[31m"), "\"a\\u{1b}[31m\"");
+        assert_eq!(preview(&[0xff, 1]), "0xff01");
+        assert!(preview("ä".repeat(500).as_bytes()).ends_with("… 1000 bytes"));
+        assert!(preview(&[0xff; 500]).ends_with("… 500 bytes"));
+    }
+}

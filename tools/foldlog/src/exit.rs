@@ -1,0 +1,161 @@
+//! Exit codes: stable, and one table from the library's error codes to them.
+
+use std::process::ExitCode;
+
+use foldlog::Severity;
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: fine.
+    Fine,
+    /// 1: something was found, none of it damage.
+    Findings,
+    /// 2: the command line or an input is wrong.
+    Usage,
+    /// 3: a conflict, a refusal, or nothing there under that name.
+    Refused,
+    /// 4: damaged, degraded, or too new to be read or written.
+    Damaged,
+    /// 5: somebody else is at it.
+    Busy,
+    /// 6: the operating system failed or refused.
+    Io,
+    /// 130: Ctrl-C.
+    Interrupted,
+}
+
+/// Error codes by the exit they end with; the library's and this program's own.
+const TABLE: [(Exit, &[&str]); 5] = [
+    (Exit::Usage, &["invalid", "usage"]),
+    (
+        Exit::Refused,
+        &[
+            "conflict",
+            "op-id-reused",
+            "outcome-unknown",
+            "too-large",
+            "refused",
+            "reentrant",
+            "forked",
+            "not-found",
+            "foreign",
+            "shared-file-system",
+        ],
+    ),
+    (
+        Exit::Damaged,
+        &["damaged", "store-replaced", "durability-lost", "not-durable", "too-new", "unknown-event", "selftest-failed"],
+    ),
+    (Exit::Busy, &["busy", "not-yet"]),
+    (Exit::Io, &["read-only", "no-space", "permission", "io"]),
+];
+
+impl Exit {
+    /// The exit of an error code; one that a newer library has, and this table not, is [`Exit::Io`].
+    pub(crate) fn of_code(code: &str) -> Exit {
+        let row = TABLE.iter().find(|(_, codes)| codes.contains(&code));
+        row.map_or(Exit::Io, |(exit, _)| *exit)
+    }
+
+    /// The exit of the worst finding.
+    pub(crate) fn of_severity(worst: Option<Severity>) -> Exit {
+        match worst {
+            None => Exit::Fine,
+            Some(Severity::Damage) => Exit::Damaged,
+            Some(_) => Exit::Findings,
+        }
+    }
+
+    /// The number that the shell sees.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Exit::Fine => 0,
+            Exit::Findings => 1,
+            Exit::Usage => 2,
+            Exit::Refused => 3,
+            Exit::Damaged => 4,
+            Exit::Busy => 5,
+            Exit::Io => 6,
+            Exit::Interrupted => 130,
+        }
+    }
+
+    /// The one of two that a run over several workspaces ends with: damage first, then what kept it from looking.
+    pub(crate) fn worse(self, other: Exit) -> Exit {
+        let rank = |exit| match exit {
+            Exit::Fine => 0,
+            Exit::Findings => 1,
+            Exit::Busy => 2,
+            Exit::Refused => 3,
+            Exit::Usage => 4,
+            Exit::Io => 5,
+            Exit::Damaged => 6,
+            Exit::Interrupted => 7,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foldlog::ErrorKind;
+
+    #[test]
+    fn every_error_code_of_the_library_has_one_row() {
+        for code in ErrorKind::CODES {
+            let rows = TABLE.iter().filter(|(_, codes)| codes.contains(code)).count();
+            assert_eq!(rows, 1, "{code}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_all_error_codes_are_these() {
+        let numbers: Vec<_> =
+            ErrorKind::CODES.iter().map(|code| (*code, Exit::of_code(code).number())).collect();
+        assert_eq!(
+            numbers,
+            [
+                ("busy", 5),
+                ("damaged", 4),
+                ("store-replaced", 4),
+                ("durability-lost", 4),
+                ("not-durable", 4),
+                ("read-only", 6),
+                ("too-new", 4),
+                ("unknown-event", 4),
+                ("conflict", 3),
+                ("op-id-reused", 3),
+                ("outcome-unknown", 3),
+                ("too-large", 3),
+                ("invalid", 2),
+                ("refused", 3),
+                ("reentrant", 3),
+                ("forked", 3),
+                ("not-found", 3),
+                ("foreign", 3),
+                ("shared-file-system", 3),
+                ("not-yet", 5),
+                ("no-space", 6),
+                ("permission", 6),
+                ("io", 6),
+            ]
+        );
+    }
+
+    #[test]
+    fn damage_is_worse_than_anything_but_an_interruption() {
+        for exit in [Exit::Fine, Exit::Findings, Exit::Usage, Exit::Refused, Exit::Busy, Exit::Io] {
+            assert_eq!(exit.worse(Exit::Damaged), Exit::Damaged);
+            assert_eq!(Exit::Damaged.worse(exit), Exit::Damaged);
+        }
+        assert_eq!(Exit::Findings.worse(Exit::Fine), Exit::Findings);
+    }
+}

@@ -1,0 +1,81 @@
+//! `foldlog verify`.
+
+use crate::support::{Fixture, foldlog};
+
+#[test]
+fn healthy_store_is_fine() {
+    let fixture = Fixture::small();
+    let run = fixture.look(&["verify"]).ends(0);
+    assert!(run.out.contains(": fine; 7 commits of 8 events in 1 segment(s), "), "{}", run.out);
+    let run = fixture.look(&["verify", "--json"]).ends(0);
+    assert_eq!((run.out.as_str(), run.err.as_str()), ("", ""));
+}
+
+#[test]
+fn store_may_be_named_by_the_environment() {
+    let fixture = Fixture::small();
+    let output =
+        crate::support::command().arg("verify").env("FOLDLOG_STORE", fixture.root()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    foldlog(["verify", "--json"]).fails(2, "usage");
+}
+
+#[test]
+fn damage_is_a_finding_with_its_exact_place() {
+    let fixture = Fixture::small();
+    let path = fixture.damage("body 3");
+    let run = fixture.look(&["verify", "--json"]).ends(4);
+    let line = run.out.lines().next().unwrap();
+    let value: serde_json::Value = serde_json::from_str(line).unwrap();
+    let offset = value["offset"].as_u64().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[usize::try_from(offset).unwrap() + 8], 4, "a frame's header with event 4 stands there");
+    // Keys and their order are the contract.
+    let start = format!(
+        r#"{{"severity":"damage","code":"corrupt","file":{},"offset":{offset},"seq":4,"message":""#,
+        serde_json::to_string(path.to_str().unwrap()).unwrap()
+    );
+    assert!(line.starts_with(&start), "{line}\n{start}");
+    assert!(line.contains(r#","remedy":""#) && value.as_object().unwrap().len() == 7);
+    let people = fixture.look(&["verify"]).ends(4).out;
+    assert!(
+        people.contains("damage corrupt: ")
+            && people.contains("what to do: ")
+            && people.contains(": DAMAGED; ")
+    );
+}
+
+#[test]
+fn torn_tail_is_below_damage() {
+    let fixture = Fixture::small();
+    let path = fixture.segments("one").remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(&[7; 40]);
+    std::fs::write(&path, bytes).unwrap();
+    let run = fixture.look(&["verify", "--json"]).ends(1);
+    assert_eq!(run.json()[0]["severity"], "warning");
+}
+
+#[test]
+fn poison_is_damage() {
+    let fixture = Fixture::small();
+    std::fs::write(fixture.folder("one").join("POISON"), b"").unwrap();
+    let run = fixture.look(&["verify", "--json"]).ends(4);
+    assert_eq!(run.json()[0]["code"], "poisoned");
+}
+
+#[test]
+fn missing_parts_are_damage() {
+    for (part, code) in [("LOCK", "incomplete-workspace"), ("META", "bad-meta")] {
+        let fixture = Fixture::small();
+        std::fs::remove_file(fixture.folder("one").join(part)).unwrap();
+        let run = fixture.look(&["verify", "--json"]).ends(4);
+        assert_eq!(run.json()[0]["code"], code);
+    }
+    let fixture = Fixture::small();
+    std::fs::remove_file(fixture.segments("one").remove(0)).unwrap();
+    assert_eq!(fixture.look(&["verify", "--json"]).ends(4).json()[0]["code"], "missing-segment");
+    let fixture = Fixture::small();
+    std::fs::remove_file(fixture.root().join("META")).unwrap();
+    assert_eq!(fixture.look(&["verify", "--json"]).ends(4).json()[0]["code"], "bad-meta");
+}

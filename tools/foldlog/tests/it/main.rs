@@ -1,0 +1,20 @@
+//! The command, run as users run it: what it prints where, how it ends, and that looking changes nothing.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "test code makes and breaks files by itself; a panic is a failure"
+)]
+
+mod cli_bad_input;
+mod cli_dump;
+mod cli_help;
+mod cli_live;
+mod cli_repair;
+mod cli_selftest;
+mod cli_stats;
+mod cli_vectors;
+mod cli_verify;
+#[cfg(target_os = "linux")]
+mod linux_only;
+mod support;
