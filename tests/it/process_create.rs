@@ -74,7 +74,7 @@ fn opener_killed_while_it_makes_a_store_is_no_obstacle() {
     let seed = seed();
     let mut dice = Dice::new(seed);
     let dir = tempfile::tempdir().unwrap();
-    let rounds = if quick() { 30 } else { 150 };
+    let rounds = if quick() || cfg!(windows) { 30 } else { 150 };
     let (mut whole, mut partial, mut none) = (0, 0, 0);
     for round in 0..rounds {
         let root = dir.path().join(format!("round{round}"));
