@@ -14,7 +14,7 @@ use super::commit::Queue;
 use super::control_frame::Control;
 use super::finding::{Finding, Severity};
 use super::health::{Health, OpenReport, Status};
-use super::lock::{Held, LockFile, same};
+use super::lock::{Held, LockFile, Rank, same};
 use super::meta::WorkspaceMeta;
 use super::paths::Paths;
 use super::reader::{self, Reach, Walk};
@@ -112,7 +112,7 @@ impl Log {
             return Err(Error::new(ErrorKind::Damaged(Box::new(finding.clone())), "open", &finding.file));
         }
         let lock = match &session {
-            Some(_) => Some(LockFile::open(&vfs, paths.lock())?),
+            Some(_) => Some(LockFile::open(&vfs, paths.lock(), Rank::Lock)?),
             None => None,
         };
         let mut id = [0; 4];

@@ -38,7 +38,7 @@ pub use draft::{Draft, Durability, NewEvent, Receipt};
 pub use engine::Log;
 pub use health::{Health, OpenReport, Status};
 pub use housekeeping::Housekeeping;
-pub(crate) use lock::LockFile;
+pub(crate) use lock::{LockFile, Rank as LockRank};
 pub use meta::{BadMeta, Binding, WorkspaceMeta};
 pub use paths::Paths;
 pub use repair::{RepairReport, RepairStep};

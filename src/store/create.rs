@@ -13,7 +13,7 @@ use crate::log::finding::{Finding, Severity};
 use crate::log::format::STORE_META_LEN;
 use crate::log::rotate::{new_segment_id, plain_header, writer_version};
 use crate::log::segment::SegmentState;
-use crate::log::{Binding, LockFile, LogId, Paths, WorkspaceMeta, control};
+use crate::log::{Binding, LockFile, LockRank, LogId, Paths, WorkspaceMeta, control};
 use crate::vfs::{Existing, FileKind, Open, Vfs, write_full};
 
 /// What a folder is.
@@ -224,7 +224,7 @@ pub(super) fn workspace(
     patience: Duration,
     find: &dyn Fn() -> Result<Option<String>>,
 ) -> Result<String> {
-    let bind = LockFile::open(vfs, root.join("BIND"))?;
+    let bind = LockFile::open(vfs, root.join("BIND"), LockRank::Bind)?;
     let _held = bind.acquire(patience)?;
     if let Some(name) = find()? {
         return Ok(name);
