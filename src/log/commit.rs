@@ -135,6 +135,10 @@ impl Log {
     }
 
     fn acknowledge(&self, mut receipt: Receipt, behind: u64, durability: Durability) -> Result<Receipt> {
+        // Before anything can fail: what could not be made durable is still to be settled, or told, at close.
+        if receipt.count > 0 && !receipt.again {
+            self.durable.note_append(self.vfs.monotonic());
+        }
         match durability {
             Durability::Durable => {
                 let seq = receipt.last();
@@ -150,9 +154,6 @@ impl Log {
                 receipt.durable = self.durable.covers(behind);
             }
             Durability::Buffered => receipt.durable = self.durable.covers(behind),
-        }
-        if receipt.count > 0 && !receipt.again {
-            self.durable.note_append(self.vfs.monotonic());
         }
         Ok(receipt)
     }

@@ -3,7 +3,6 @@
 //! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`, then the sync lane. Readers take `view`
 //! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLockWriteGuard};
@@ -14,13 +13,14 @@ use super::classify::{Hints, Place, Verdict, classify};
 use super::commit::{Queue, Spare};
 use super::control_frame::Control;
 use super::finding::{Finding, Severity};
-use super::housekeeping::Housekeeping;
+use super::health::{Health, OpenReport, Status};
 use super::lock::{Held, LockFile, same};
 use super::meta::WorkspaceMeta;
 use super::paths::Paths;
 use super::reader::{self, Reach, Walk};
 use super::scan;
-use super::state::{State, Vocabulary};
+use super::settings::{Recovery, Settings};
+use super::state::State;
 use super::sync::Durable;
 use super::view::{Active, Tail, View, replaced};
 use super::{LogId, Seq};
@@ -31,118 +31,6 @@ use crate::vfs::{Existing, Open, Vfs, read_full};
 
 /// How old a comparison of open files with their paths may be.
 const PATHS_CHECKED_FOR: Duration = Duration::from_millis(100);
-
-/// What to do where acknowledged data is damaged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Recovery {
-    /// Do not open.
-    Strict,
-    /// Open read-only, up to the damage.
-    #[default]
-    Default,
-    /// Open read-only, with everything that still checks behind the damage.
-    Salvage,
-}
-
-/// A callback that is told of findings. Never called under a lock of the engine.
-pub type OnEvent = Arc<dyn Fn(&Finding) + Send + Sync>;
-
-/// How a log is to be opened.
-#[derive(Clone)]
-pub struct Settings {
-    /// How long a commit waits for LOCK.
-    pub lock_timeout: Duration,
-    /// At which length a segment is sealed.
-    pub segment_size: u64,
-    /// The event kinds the program understands.
-    pub vocabulary: Vocabulary,
-    /// What to do about damage.
-    pub recovery: Recovery,
-    /// Who is told of findings.
-    pub on_event: Option<OnEvent>,
-    /// Whether the process may have the housekeeping thread.
-    pub housekeeping: Housekeeping,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            lock_timeout: Duration::from_secs(10),
-            segment_size: super::format::SEGMENT_SIZE,
-            vocabulary: Vocabulary::default(),
-            recovery: Recovery::Default,
-            on_event: None,
-            housekeeping: Housekeeping::Thread,
-        }
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("lock_timeout", &self.lock_timeout)
-            .field("segment_size", &self.segment_size)
-            .field("recovery", &self.recovery)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What opening a log found and did.
-#[derive(Clone, Debug, Default)]
-pub struct OpenReport {
-    /// The last event number that was read.
-    pub seq: Seq,
-    /// How many events and commits were folded.
-    pub events: u64,
-    /// See `events`.
-    pub commits: u64,
-    /// How many segments the log has.
-    pub segments: usize,
-    /// What its end was.
-    pub verdict: Option<Verdict>,
-    /// Highest event number that anything on disk vouches for as durable.
-    pub vouched: Seq,
-    /// Everything worth saying.
-    pub findings: Vec<Finding>,
-}
-
-/// What can be done with a log now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Status {
-    /// Reading and writing.
-    Healthy,
-    /// Reading; the handle was opened so, or the store permits no more.
-    ReadOnly,
-    /// Reading up to the damage.
-    Damaged,
-    /// Reading; a newer release wrote something that must be understood before writing.
-    TooNew,
-    /// Reading; a sync failed.
-    DurabilityLost,
-}
-
-impl Status {
-    /// Its stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Healthy => "healthy",
-            Status::ReadOnly => "read-only",
-            Status::Damaged => "damaged",
-            Status::TooNew => "too-new",
-            Status::DurabilityLost => "durability-lost",
-        }
-    }
-}
-
-/// How a log is, now.
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// What can be done with it.
-    pub status: Status,
-    /// What was found since it was opened, newest last (the last 64).
-    pub findings: Vec<Finding>,
-}
 
 /// How to take a frame back from the state if it does not reach the file.
 #[derive(Debug)]
@@ -169,6 +57,9 @@ pub(super) struct Writer {
     pub(super) prepared: Option<super::rotate::Prepared>,
     pub(super) spare: Spare,
 }
+
+/// LOCK, the view, and the length of the active file, whose frames end where the view stands.
+type Entered<'a> = (Held<'a>, RwLockWriteGuard<'a, View>, u64);
 
 /// See the module.
 #[derive(Debug)]
@@ -321,7 +212,11 @@ impl Log {
             Status::DurabilityLost
         } else if view.damage.is_some() {
             Status::Damaged
-        } else if view.too_new.is_some() || view.state.unknown().is_some() || self.barrier.is_some() {
+        } else if view.too_new.is_some()
+            || view.state.unknown().is_some()
+            || self.barrier.is_some()
+            || view.active.as_ref().is_some_and(|active| active.header.ro_compat != 0)
+        {
             Status::TooNew
         } else if self.session.is_none() {
             Status::ReadOnly
@@ -442,11 +337,25 @@ impl Log {
     /// Takes LOCK and reads on to the very end, mending what a dead holder left. The caller holds the in-process mutex.
     ///
     /// `patience`: how long to wait for LOCK; zero tries once.
-    pub(super) fn enter<'a>(
+    pub(super) fn enter<'a>(&'a self, writer: &mut Writer, patience: Duration) -> Result<Entered<'a>> {
+        self.enter_as(writer, patience, true)
+    }
+
+    /// The same for repair, which works on bytes and need not understand them.
+    pub(super) fn enter_to_repair<'a>(
         &'a self,
         writer: &mut Writer,
         patience: Duration,
-    ) -> Result<(Held<'a>, RwLockWriteGuard<'a, View>, u64)> {
+    ) -> Result<Entered<'a>> {
+        self.enter_as(writer, patience, false)
+    }
+
+    fn enter_as<'a>(
+        &'a self,
+        writer: &mut Writer,
+        patience: Duration,
+        understanding: bool,
+    ) -> Result<Entered<'a>> {
         let lock = self.check_writable()?;
         let held = if patience.is_zero() {
             let busy =
@@ -477,29 +386,36 @@ impl Log {
             if rounds > 64 {
                 return Err(Error::new(ErrorKind::NotYet, "settle the end of", &self.paths.log()));
             }
-            match self.follow(&mut view)? {
+            let tail = self.follow(&mut view)?;
+            if understanding {
+                self.check_understood(&view)?;
+            }
+            match tail {
                 Tail::Clean { len } if writer.listed || self.is_zero_to_the_end(&view, len)? => break len,
                 Tail::Clean { .. } | Tail::Broken => self.mend(writer, &mut view)?,
+                Tail::Sealed { .. } if view.too_new.is_some() => break 0,
                 Tail::Sealed { seal, last_crc } => {
                     self.finish_rotation(writer, &mut view, &seal, last_crc)?
                 }
             }
         };
-        if let Some(finding) = &view.too_new {
+        let newer = view.active.as_ref().filter(|active| active.header.ro_compat != 0).map(|active| {
+            let what = format!("writing needs unknown features {:#x}", active.header.ro_compat);
+            super::view::newer(&active.path, active.header.first_seq, &what)
+        });
+        if let Some(finding) = view.too_new.as_ref().or(newer.as_ref()) {
             let (what, need) = (finding.message.clone(), u64::from(super::format::LEVEL) + 1);
             let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
             return Err(Error::new(kind, "write", &finding.file));
         }
-        if let Some(unknown) = view.state.unknown() {
-            let super::state::Unknown { seq, kind, version } = unknown;
-            return Err(Error::new(
-                ErrorKind::UnknownEvent { seq, kind, version },
-                "write",
-                self.paths.dir(),
-            ));
-        }
         self.check_paths(writer, &view, PATHS_CHECKED_FOR)?;
         Ok((held, view, file_len))
+    }
+
+    /// An event that must be understood and is not makes the log read-only for this process.
+    fn check_understood(&self, view: &View) -> Result<()> {
+        let Some(super::state::Unknown { seq, kind, version }) = view.state.unknown() else { return Ok(()) };
+        Err(Error::new(ErrorKind::UnknownEvent { seq, kind, version }, "write", self.paths.dir()))
     }
 
     /// An opener without a witness looks on to the end of the file.
@@ -783,6 +699,7 @@ fn read_whole(
         })?;
         Ok((view, walk))
     })?;
+    // Only now: what a single look made of bytes in motion may have been taken back.
     view.adopt(vfs, &walk, open_for(writing))?;
     Ok((view, walk))
 }

@@ -363,7 +363,7 @@ fn choose(
     // A rotation is unfinished only if nothing was ever written behind it.
     if let Some((seal, last_crc)) = before
         && !has_later
-        && let Some(i) = candidates.iter().position(|f| f.name.id == seal.next_segment_id)
+        && let Some(i) = candidates.iter().position(|f| f.name.id == seal.next_segment_id && !is_too_new(f))
     {
         let found = candidates.swap_remove(i);
         walk.unfinished = Some(Unfinished {
@@ -429,6 +429,10 @@ fn surrogate(
     None
 }
 
+fn is_too_new(found: &Found) -> bool {
+    matches!(found.header, Err(Unusable::Bad(bad)) if bad.is_too_new())
+}
+
 /// Says what is missing, if something is; returns the next ordinal that has a live segment.
 fn skip_hole(
     paths: &Paths,
@@ -445,10 +449,7 @@ fn skip_hole(
         format!("; {} is there, but {}", found.name, why_unusable(found.header.as_ref().err()))
     });
     let named = before.map_or_else(String::new, |(seal, _)| format!(" (id {})", seal.next_segment_id));
-    let too_new = files.get(&ordinal).is_some_and(|all| {
-        all.iter()
-            .any(|f| matches!(f.header, Err(Unusable::Bad(BadHeader::Format(_) | BadHeader::Incompat(_)))))
-    });
+    let too_new = files.get(&ordinal).is_some_and(|all| all.iter().any(is_too_new));
     let finding = Finding {
         severity: Severity::Damage,
         code: if too_new { Verdict::TooNew.as_str() } else { Verdict::MissingSegment.as_str() },
@@ -476,7 +477,7 @@ fn skip_hole(
 }
 
 const REPAIR: &str = "bring the file back from a copy, or run `foldlog repair` to see what can be saved";
-const TOO_NEW: &str = "update foldlog in this program; nothing was changed";
+pub(crate) const TOO_NEW: &str = "update foldlog in this program; nothing was changed";
 
 fn why_unusable(unusable: Option<&Unusable>) -> String {
     match unusable {
@@ -632,7 +633,7 @@ fn classify_unfinished(
 ) -> Result<Option<Verdict>> {
     let Some(found) = files
         .get(&(header.ordinal_b + 1))
-        .and_then(|all| all.iter().find(|f| f.name.id == seal.next_segment_id))
+        .and_then(|all| all.iter().find(|f| f.name.id == seal.next_segment_id && !is_too_new(f)))
     else {
         return Ok(None);
     };

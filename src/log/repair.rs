@@ -501,7 +501,7 @@ impl Log {
 
     /// The next append is preceded by an Epoch: it is written at once, so that live processes rebuild their views.
     fn end_with_epoch(&self, writer: &mut Writer) -> Result<()> {
-        let (held, mut view, file_len) = self.enter(writer, self.settings.lock_timeout)?;
+        let (held, mut view, file_len) = self.enter_to_repair(writer, self.settings.lock_timeout)?;
         let Some(active) = view.active.clone() else { return Ok(()) };
         self.own_bytes(&view, &active)?;
         let (mut batch, mut undoing) = self.start_batch(writer, &mut view, &active)?;

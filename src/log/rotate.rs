@@ -245,9 +245,14 @@ impl Log {
             }
             Err(e) => return Err(Error::io(e, "read", &path)),
         };
-        let prepared = SegmentHeader::decode(&bytes)
-            .ok()
-            .filter(|h| h.file_name() == name && h.log_id == self.meta.log_id);
+        let decoded = SegmentHeader::decode(&bytes);
+        if let Err(bad) = decoded
+            && bad.is_too_new()
+        {
+            view.too_new = Some(super::view::newer(&path, seal.next_first_seq, &bad.to_string()));
+            return Ok(()); // the caller looks again, and finds it
+        }
+        let prepared = decoded.ok().filter(|h| h.file_name() == name && h.log_id == self.meta.log_id);
         if prepared.as_ref().is_some_and(|header| header.state == SegmentState::Live) {
             return Ok(()); // taken into use since it was looked for
         }

@@ -86,6 +86,13 @@ pub enum BadHeader {
     Incompat(u32),
 }
 
+impl BadHeader {
+    /// Whether a newer release wrote it: then it is neither torn nor damaged, and not to be touched.
+    pub fn is_too_new(self) -> bool {
+        matches!(self, BadHeader::Format(_) | BadHeader::Incompat(_))
+    }
+}
+
 impl fmt::Display for BadHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::control_frame::{Control, Seal};
-use super::finding::Finding;
+use super::finding::{Finding, Severity};
 use super::format::FRAME_HEADER_LEN;
 use super::frame::{FrameKind, NotAFrame, Salt};
 use super::reader::{Visit, Walk};
@@ -283,7 +283,15 @@ impl View {
                 };
                 let mut head = [0; HEADER_LEN];
                 let n = read_full(&*file, &mut head, 0).context("read", &path)?;
-                let Ok(header) = SegmentHeader::decode(head.get(..n).unwrap_or_default()) else { continue };
+                let header = match SegmentHeader::decode(head.get(..n).unwrap_or_default()) {
+                    Ok(header) => header,
+                    Err(bad) => {
+                        if bad.is_too_new() {
+                            self.too_new = Some(newer(&path, seal.next_first_seq, &bad.to_string()));
+                        }
+                        continue;
+                    }
+                };
                 if header.state != SegmentState::Live
                     || header.log_id != log
                     || header.stands_for != seal.next_segment_id
@@ -324,6 +332,19 @@ impl View {
         let known = |name: &SegmentName| self.chain.contains(name);
         Ok(self.chain.iter().any(|name| !there.contains(name))
             || there.iter().any(|name| name.generation > 0 && !known(name)))
+    }
+}
+
+/// What a segment of a newer release is told as.
+pub(crate) fn newer(path: &std::path::Path, seq: u64, what: &str) -> Finding {
+    Finding {
+        severity: Severity::Damage,
+        code: "too-new",
+        file: path.into(),
+        offset: Some(0),
+        seq: Some(seq),
+        message: format!("a newer release wrote this segment: {what}"),
+        remedy: super::reader::TOO_NEW,
     }
 }
 

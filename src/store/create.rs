@@ -139,7 +139,7 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
         }
         Err(e) => return Err(Error::io(e, "publish", &path)),
     }
-    vfs.sync_dir(root).context("sync", root)?;
+    settle_name(vfs, root, &path)?;
     match look(vfs, root)? {
         Found::Store(meta) => Ok(meta),
         _ => Err(Error::new(ErrorKind::StoreReplaced { what: "META vanished".into() }, "create", root)),
@@ -180,6 +180,13 @@ fn sync_parent(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         },
         None => Ok(()),
     }
+}
+
+/// Makes a new name in a folder durable. Where folders cannot be synced (Windows), the sync of any file's data writes
+/// the journal that names are in.
+fn settle_name(vfs: &dyn Vfs, dir: &Path, file: &Path) -> Result<()> {
+    vfs.sync_dir(dir).context("sync", dir)?;
+    vfs.open(file, Open::Write).and_then(|file| file.sync_data()).context("sync", file)
 }
 
 fn folder(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
@@ -235,7 +242,7 @@ pub(super) fn workspace(
     let temporary = dir.join(format!(".new-{suffix}"));
     let built = complete_folder(vfs, &temporary, LogId(log_id), binding).and_then(|()| {
         match vfs.rename(&temporary, &dir.join(&name), Existing::Keep) {
-            Ok(()) => vfs.sync_dir(&dir).context("sync", &dir).map(|()| true),
+            Ok(()) => settle_name(vfs, &dir, &dir.join(&name).join("META")).map(|()| true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(Error::io(e, "publish", &dir.join(&name))),
         }

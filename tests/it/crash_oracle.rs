@@ -4,6 +4,14 @@
 //! a run keeps it for every *n*, and a recovered store must equal one of them: at least what was acknowledged as
 //! durable (after a mere kill: as anything), at most what was tried.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::too_many_arguments,
+    reason = "a test, all of it"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -101,7 +109,6 @@ pub(crate) struct Ran {
     /// The state after 0, 1, 2 … commits.
     pub(crate) after: Vec<Snapshot>,
     pub(crate) receipts: Vec<Receipt>,
-    pub(crate) machine: SimMachine,
 }
 
 pub(crate) fn place() -> Place {
@@ -164,13 +171,8 @@ pub(crate) fn run(program: &Program, profile: Profile, seed: u64) -> Ran {
     machine.record();
     let mut process = machine.process("writer");
     let mut opened = None;
-    let mut ran = Ran {
-        program: program.clone(),
-        record: Record::default(),
-        after: Vec::new(),
-        receipts: Vec::new(),
-        machine: machine.clone(),
-    };
+    let mut ran =
+        Ran { program: program.clone(), record: Record::default(), after: Vec::new(), receipts: Vec::new() };
     let (mut conditional, mut tried) = (0, 0);
     for step in &program.steps {
         let (store, workspace) = match opened.take() {
@@ -476,7 +478,7 @@ pub(crate) fn examine(
         Step::Commit(spec) => Some(*spec),
         _ => None,
     });
-    for (i, spec) in commits.enumerate().filter(|(_, spec)| spec.op) {
+    for (i, _) in commits.enumerate().filter(|(_, spec)| spec.op) {
         let again = workspace.commit(Durability::Buffered, move |_, draft| {
             draft.operation(op_id(i), &[i as u8], Seq(0)).push(note("after-again", &i.to_string()));
             Ok(())
@@ -558,7 +560,7 @@ pub(crate) fn every_note_is_named(machine: &SimMachine) -> Result<(), String> {
         draft.push(note("after-note", "x"));
         Ok(())
     });
-    text("committing", next)?;
+    let _ = text("committing", next)?;
     let named: Vec<String> = workspace.log().cached(|state| state.notes().to_vec());
     for note in before.keys() {
         let name = note.rsplit('/').next().unwrap_or_default();

@@ -11,6 +11,7 @@
 mod built_segment;
 mod commit_basics;
 mod counterexamples;
+mod crash_damage;
 mod crash_enumeration;
 mod crash_faults;
 mod crash_oracle;
@@ -21,6 +22,7 @@ mod event_json;
 mod layers;
 mod linux_only;
 mod model_frames;
+mod open_cases;
 mod process_create;
 #[cfg(target_os = "linux")]
 mod process_disk;

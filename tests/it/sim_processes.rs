@@ -22,7 +22,7 @@ use crate::simulated::{
 };
 
 /// Schedules run by default, and fewest that the test may come down to, whatever becomes of the budgets.
-const SCHEDULES: u64 = 6_000;
+const SCHEDULES: u64 = 15_000;
 const SCHEDULES_MIN: u64 = 200;
 /// What a survivor may take to open the store and commit at every level.
 const SURVIVOR_STEPS: u64 = 3_000;
@@ -485,9 +485,14 @@ fn audit(book: &Book, items: &[(u64, Item)]) -> Result<(), String> {
     for seen in &book.seen {
         match prefixes.get(&(seen.last, seen.epochs.clone())) {
             Some(hash) if *hash == seen.hash => {}
-            Some(_) => return Err(format!("{seen:?}: another state than the log has there")),
+            Some(_) => {
+                return Err(format!("{} saw {seen:?}: another state than the log has there", seen.who));
+            }
             None if seen.boot == book.boot => {
-                return Err(format!("{seen:?}: was there, and was taken back while the machine was up"));
+                return Err(format!(
+                    "{} saw {seen:?}, which was taken back while the machine was up",
+                    seen.who
+                ));
             }
             None => {}
         }

@@ -14,9 +14,10 @@
 //! | the mirror (27, II.19), orphan repair (28) | the mirror, tasks |
 
 mod first;
+mod first_later;
 mod second;
 
-use foldlog::vfs::sim::{Call, Fault, Kill, Plan, Program, SimMachine, SimProcess};
+use foldlog::vfs::sim::{Call, Fault, Kill, Op, Plan, Program, Rng, SimMachine, SimProcess};
 
 /// Runs `main` as a process that is killed at its `nth` call that `which` picks. Nobody else is alive.
 ///
@@ -52,4 +53,23 @@ pub(crate) fn calls_of(machine: &SimMachine, main: impl Fn(SimProcess) + Send + 
     let run = copy.run(1, vec![Program::new("victim", &main)], &Plan::new());
     assert_eq!(run.panics(), [""; 0], "{run}");
     run.trace.len() as u64
+}
+
+pub(crate) fn long(text: &str) -> String {
+    format!("{text}{}", "-".repeat(400))
+}
+
+pub(crate) fn is_write_to_segment(call: &Call) -> bool {
+    call.op == Op::Write && call.path.extension().is_some_and(|e| e == "seg")
+}
+
+/// After a power cut now: every disk there may be, at most `limit` of them.
+pub(crate) fn power_cuts(machine: &SimMachine, limit: usize) -> Vec<SimMachine> {
+    machine.disk().crash_states(limit, &mut Rng::new(5)).map(|disk| SimMachine::from_disk(&disk, 6)).collect()
+}
+
+/// The one that loses everything un-synced.
+pub(crate) fn worst_power_cut(machine: &SimMachine) -> SimMachine {
+    machine.kill_all();
+    power_cuts(machine, 1).remove(0)
 }
