@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::batch::Batch;
+use super::batch::{Batch, Memory};
 use super::draft::{Draft, Durability, Receipt};
 use super::engine::{Log, Undoing, Writer};
 use super::envelope::{Commit, Preamble};
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// A commit that waits for a leader.
-pub(super) struct Job {
+struct Job {
     closure: Mutex<Option<Closure>>,
     durability: Durability,
     outcome: Mutex<Option<Outcome>>,
@@ -45,6 +45,14 @@ enum Outcome {
     Done(Receipt, u64),
     Failed(Error),
     Panicked(Box<dyn Any + Send>),
+}
+
+/// Memory that one commit leaves to the next; always empty.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    jobs: Vec<Arc<Job>>,
+    pub(super) batch: Memory,
+    pub(super) undoing: Vec<Undoing>,
 }
 
 /// Jobs in the order they came.
@@ -155,7 +163,7 @@ impl Log {
         self.prepare_successor(writer);
         let entered = self.enter(writer, self.settings.lock_timeout);
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
-        let mut jobs = std::mem::replace(&mut *self.queue.0.lock(), std::mem::take(&mut writer.spare));
+        let mut jobs = std::mem::replace(&mut *self.queue.0.lock(), std::mem::take(&mut writer.spare.jobs));
         let (held, mut view, mut file_len) = match entered {
             Ok(entered) => entered,
             Err(error) => {
@@ -185,7 +193,7 @@ impl Log {
         drop(view);
         drop(held);
         jobs.clear();
-        writer.spare = jobs;
+        writer.spare.jobs = jobs;
     }
 
     /// Runs jobs until the batch is large enough, writes it, and answers them; returns how many were answered.
@@ -221,7 +229,7 @@ impl Log {
                     view.state.undo_control(control);
                 }
             }
-            writer.memory = batch.into_memory();
+            writer.spare.batch = batch.into_memory();
             for (job, receipt, ..) in placed {
                 job.done(receipt, view, view.end_lpos());
             }

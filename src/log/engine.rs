@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 
-use super::batch::{Batch, Memory};
+use super::batch::Batch;
 use super::classify::{Hints, Place, Verdict, classify};
-use super::commit::Queue;
+use super::commit::{Queue, Spare};
 use super::control_frame::Control;
 use super::finding::{Finding, Severity};
 use super::health::{Health, OpenReport, Status};
@@ -55,10 +55,7 @@ pub(super) struct Writer {
     listed: bool,
     paths_checked: Option<Duration>,
     pub(super) prepared: Option<super::rotate::Prepared>,
-    pub(super) memory: Memory,
-    undoing: Vec<Undoing>,
-    /// Room for the next queue, empty.
-    pub(super) spare: Vec<Arc<super::commit::Job>>,
+    pub(super) spare: Spare,
 }
 
 /// LOCK, the view, and the length of the active file, whose frames end where the view stands.
@@ -122,9 +119,7 @@ impl Log {
             listed: false,
             paths_checked: None,
             prepared: None,
-            memory: Memory::default(),
-            undoing: Vec::new(),
-            spare: Vec::new(),
+            spare: Spare::default(),
         };
         // Where no file could be made, the control block may have kept the word.
         let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
@@ -529,10 +524,14 @@ impl Log {
             controls.extend(super::heal::unnamed_notes(self, &view.state)?);
         }
         self.durable.raise_seq(view.vouched);
-        let mut batch =
-            Batch::new(active, view.at, self.durable.seq(), writer.id, std::mem::take(&mut writer.memory));
-        let mut undoing = std::mem::take(&mut writer.undoing);
-        undoing.clear();
+        let mut batch = Batch::new(
+            active,
+            view.at,
+            self.durable.seq(),
+            writer.id,
+            std::mem::take(&mut writer.spare.batch),
+        );
+        let mut undoing = std::mem::take(&mut writer.spare.undoing);
         for control in controls {
             let placed = batch.put_control(&control);
             view.state.apply_control(placed.seq, &control);
@@ -591,8 +590,7 @@ impl Log {
             view.at = placed.behind;
         }
         undoing.clear();
-        writer.undoing = undoing;
-        writer.memory = batch.into_memory();
+        (writer.spare.undoing, writer.spare.batch) = (undoing, batch.into_memory());
         if written.whole > 0 {
             self.appended(writer);
         }
