@@ -203,6 +203,19 @@ impl Log {
 
     /// What can be done with it, and what was found.
     pub fn health(&self) -> Health {
+        if let Err(e) = self.check_fork() {
+            // The parent's locks may be held by threads that do not exist here; none of them is touched.
+            let finding = Finding {
+                severity: Severity::Error,
+                code: e.code(),
+                file: self.paths.dir().to_path_buf(),
+                offset: None,
+                seq: None,
+                message: e.to_string(),
+                remedy: e.kind().remedy(),
+            };
+            return Health { status: Status::ReadOnly, findings: vec![finding] };
+        }
         Health { status: self.status(), findings: self.findings.lock().clone() }
     }
 
@@ -235,8 +248,12 @@ impl Log {
     }
 
     /// The state as of the last read or commit of this process; makes no system call.
-    pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.view.read().state)
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
+        self.check_fork()?;
+        Ok(look(&self.view.read().state))
     }
 
     /// Reads on to what others have committed.

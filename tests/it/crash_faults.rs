@@ -70,7 +70,7 @@ fn work(machine: &SimMachine, label: &str, mut between: impl FnMut(usize)) -> Re
     };
     for (i, (len, durability)) in COMMITS.into_iter().enumerate() {
         between(i);
-        let before = workspace.log().cached(State::last);
+        let before = workspace.log().cached(State::last).unwrap();
         let receipt = workspace.commit(durability, move |_, draft| {
             draft.expect(key(i), Expect::Absent);
             draft.push(note(&format!("c{i}"), &"y".repeat(len))).push(note(&format!("c{i}+"), "second"));
@@ -85,7 +85,7 @@ fn work(machine: &SimMachine, label: &str, mut between: impl FnMut(usize)) -> Re
                 if told.lost && !matches!(e.kind(), ErrorKind::DurabilityLost { .. }) {
                     return Err(format!("a sync failed, and commit {i} says {e}"));
                 }
-                let after = workspace.log().cached(State::last);
+                let after = workspace.log().cached(State::last).unwrap();
                 if !matches!(e.code(), "durability-lost" | "not-durable") && after != before {
                     return Err(format!("commit {i} failed ({e}), and stands: event {before} -> {after}"));
                 }

@@ -200,7 +200,7 @@ pub(crate) fn run(program: &Program, profile: Profile, seed: u64) -> Ran {
                     machine.mark(format!("durable {}", i + 1));
                 }
                 ran.receipts.push(receipt);
-                ran.after.push(workspace.log().cached(Snapshot::of));
+                ran.after.push(workspace.log().cached(Snapshot::of).unwrap());
                 tried += 1;
                 conditional += u64::from(spec.conditional);
                 opened = Some((store, workspace));
@@ -452,7 +452,7 @@ pub(crate) fn examine(
     }
     for cursor in ran.receipts.iter().map(|r| r.cursor) {
         let gone = lost.contains(&cursor);
-        match workspace.log().cached(|state| state.resolve(cursor)) {
+        match workspace.log().cached(|state| state.resolve(cursor)).unwrap() {
             Ok(seq) if !gone && seq == cursor.seq => {}
             Err(to) if gone && to <= ran.after[n].last => {}
             other => return Err(format!("{cursor:?}, lost = {gone}, resolves to {other:?}")),
@@ -461,7 +461,7 @@ pub(crate) fn examine(
     let record = (depth > 0).then(|| machine.take_record());
     // A power cut that takes all it may leaves everything that was synced.
     let mut rng = Rng::new(seed);
-    let now = workspace.log().cached(Snapshot::of);
+    let now = workspace.log().cached(Snapshot::of).unwrap();
     for cut in machine.disk().crash_states(2, &mut rng) {
         let later = SimMachine::from_disk(&cut, seed + 7);
         let why = |e| format!("a power cut after recovery and a durable commit, {}: {e}", cut.origin());
@@ -561,7 +561,7 @@ pub(crate) fn every_note_is_named(machine: &SimMachine) -> Result<(), String> {
         Ok(())
     });
     let _ = text("committing", next)?;
-    let named: Vec<String> = workspace.log().cached(|state| state.notes().to_vec());
+    let named: Vec<String> = workspace.log().cached(|state| state.notes().to_vec()).unwrap();
     for note in before.keys() {
         let name = note.rsplit('/').next().unwrap_or_default();
         match named.iter().filter(|n| *n == name).count() {
