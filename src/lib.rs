@@ -1,4 +1,17 @@
-//! foldlog: an embeddable append-only event log for task histories.
+//! foldlog: an embeddable append-only event log for the task histories of coding agents. Many processes, one log.
+//!
+//! Every change is an event, appended under an OS lock to the log of its workspace; what is true is the fold over that
+//! log. A [`Store`] is a folder; a [`Workspace`] in it is one project's log; [`Workspace::commit`] runs a closure under
+//! the write lock on the newest state and appends what it drafts, all or nothing. [`Durability`] says what an
+//! acknowledged commit survives. A torn tail heals by itself; damage to acknowledged data never does in silence
+//! ([`Health`], [`Recovery`], [`Log::repair`]).
+//!
+//! From the bottom up: [`vfs`] is every system call, real or simulated; [`session`] says which processes live;
+//! [`mod@log`] is the engine; [`store`] finds and makes logs. The bytes are specified in `format-spec/`.
+//!
+//! # Concurrency
+//! All handles are `Send` and `Sync`. Any number of threads and processes may use one store at the same time. After a
+//! `fork`, the child's handles answer [`ErrorKind::Forked`]; it opens the store again.
 
 pub mod error;
 pub mod log;
@@ -14,3 +27,8 @@ pub use log::{
     OpenReport, Receipt, Recovery, Revision, Seq, State, Status, Vocabulary,
 };
 pub use store::{Options, Place, Store, Workspace};
+
+/// The README's example is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

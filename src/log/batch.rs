@@ -20,6 +20,13 @@ pub(crate) struct Placed {
     pub(crate) behind: Position,
 }
 
+/// What one batch leaves to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    bytes: Vec<u8>,
+    frames: Vec<Placed>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
@@ -50,10 +57,12 @@ impl<'a> Batch<'a> {
         start: Position,
         durable: u64,
         writer: u32,
-        mut buffer: Vec<u8>,
+        memory: Memory,
     ) -> Self {
-        buffer.clear();
-        Batch { active, bytes: buffer, start, at: start, durable, writer, frames: Vec::new() }
+        let Memory { mut bytes, mut frames } = memory;
+        bytes.clear();
+        frames.clear();
+        Batch { active, bytes, start, at: start, durable, writer, frames }
     }
 
     /// Where the next frame will stand.
@@ -154,7 +163,7 @@ impl<'a> Batch<'a> {
         Written { whole, error: Some(error), restored }
     }
 
-    pub(crate) fn into_buffer(self) -> Vec<u8> {
-        self.bytes
+    pub(crate) fn into_memory(self) -> Memory {
+        Memory { bytes: self.bytes, frames: self.frames }
     }
 }

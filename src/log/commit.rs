@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::batch::Batch;
+use super::batch::{Batch, Memory};
 use super::draft::{Draft, Durability, Receipt};
 use super::engine::{Log, Undoing, Writer};
 use super::envelope::{Commit, Preamble};
@@ -34,11 +34,25 @@ struct Job {
     outcome: Mutex<Option<Outcome>>,
 }
 
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({:?})", self.durability)
+    }
+}
+
 enum Outcome {
     /// The receipt, and the lpos behind the commit.
     Done(Receipt, u64),
     Failed(Error),
     Panicked(Box<dyn Any + Send>),
+}
+
+/// Memory that one commit leaves to the next; always empty.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    jobs: Vec<Arc<Job>>,
+    pub(super) batch: Memory,
+    pub(super) undoing: Vec<Undoing>,
 }
 
 /// Jobs in the order they came.
@@ -149,7 +163,7 @@ impl Log {
         self.prepare_successor(writer);
         let entered = self.enter(writer, self.settings.lock_timeout);
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
-        let jobs = std::mem::take(&mut *self.queue.0.lock());
+        let mut jobs = std::mem::replace(&mut *self.queue.0.lock(), std::mem::take(&mut writer.spare.jobs));
         let (held, mut view, mut file_len) = match entered {
             Ok(entered) => entered,
             Err(error) => {
@@ -169,13 +183,17 @@ impl Log {
                     break;
                 }
             }
-            match view.active.as_ref().map(|active| active.file.stat()) {
-                Some(Ok(stat)) if !rest.is_empty() => file_len = stat.len,
-                _ => {}
+            if rest.is_empty() {
+                break;
+            }
+            if let Some(Ok(stat)) = view.active.as_ref().map(|active| active.file.stat()) {
+                file_len = stat.len;
             }
         }
         drop(view);
         drop(held);
+        jobs.clear();
+        writer.spare.jobs = jobs;
     }
 
     /// Runs jobs until the batch is large enough, writes it, and answers them; returns how many were answered.
@@ -191,7 +209,7 @@ impl Log {
             self.own_bytes(view, &active)?;
         }
         let (mut batch, mut undoing) = self.start_batch(writer, view, &active)?;
-        let mut placed: Vec<(&Arc<Job>, Receipt, usize)> = Vec::new();
+        let mut placed: Vec<(&Arc<Job>, Receipt, usize, u64)> = Vec::with_capacity(jobs.len());
         let mut answered = 0;
         for job in jobs {
             if batch.position().offset - view.at.offset > u64::from(active.header.max_body) {
@@ -199,7 +217,7 @@ impl Log {
             }
             answered += 1;
             match self.run_one(job, view, &mut batch, &mut undoing, active.header.max_body) {
-                Ok(receipt) => placed.push((job, receipt, batch.frames().len())),
+                Ok(receipt) => placed.push((job, receipt, batch.frames().len(), batch.position().offset)),
                 Err(outcome) => *job.outcome.lock() = Some(outcome),
             }
         }
@@ -211,22 +229,17 @@ impl Log {
                     view.state.undo_control(control);
                 }
             }
-            writer.buffer = batch.into_buffer();
-            for (job, receipt, _) in placed {
+            writer.spare.batch = batch.into_memory();
+            for (job, receipt, ..) in placed {
                 job.done(receipt, view, view.end_lpos());
             }
             return Ok(answered);
         }
-        let ends: Vec<u64> =
-            batch.frames().iter().map(|frame| active.header.lpos(frame.behind.offset)).collect();
         let (whole, error) = self.write_batch(writer, view, &active, batch, undoing, file_len);
-        for (job, receipt, frames) in placed {
+        for (job, receipt, frames, behind) in placed {
             match (&error, frames <= whole) {
-                (_, true) => job.done(
-                    receipt,
-                    view,
-                    ends.get(frames.wrapping_sub(1)).copied().unwrap_or_else(|| view.end_lpos()),
-                ),
+                (_, true) if frames == 0 => job.done(receipt, view, view.end_lpos()),
+                (_, true) => job.done(receipt, view, active.header.lpos(behind)),
                 (Some(error), false) => job.fail(error.duplicate()),
                 (None, false) => job.fail(Error::new(ErrorKind::Io, "append to", &active.path)),
             }

@@ -1,5 +1,6 @@
 //! What a caller puts into a commit, and what comes back.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::envelope::{Envelope, Key, KeyKind, Operation};
@@ -160,12 +161,17 @@ impl Draft {
     /// Appends the events' envelopes; returns the revision of each.
     pub(crate) fn encode(&self, state: &State, first: Seq, out: &mut Vec<u8>) -> Vec<Revision> {
         let mut revisions: Vec<Revision> = Vec::with_capacity(self.events.len());
+        // An earlier event of this very commit may have raised a key's revision already.
+        let mut raised: HashMap<&Key, Revision, foldhash::fast::RandomState> = HashMap::default();
+        let several = self.events.len() > 1;
         for (i, event) in self.events.iter().enumerate() {
             let revision = if event.state {
-                // An earlier event of this very commit may have raised it already.
-                let earlier = self.events.iter().zip(&revisions).rev();
-                let before = earlier.filter(|(e, _)| e.state && e.key == event.key).map(|(_, r)| *r).next();
-                Revision(before.unwrap_or_else(|| state.revision(&event.key)).0 + 1)
+                let before = raised.get(&event.key).copied();
+                let revision = Revision(before.unwrap_or_else(|| state.revision(&event.key)).0 + 1);
+                if several {
+                    raised.insert(&event.key, revision);
+                }
+                revision
             } else {
                 Revision(0)
             };

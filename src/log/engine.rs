@@ -3,7 +3,6 @@
 //! Order of locks: `writer` (the in-process mutex), then LOCK, then `view`, then the sync lane. Readers take `view`
 //! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLockWriteGuard};
@@ -11,16 +10,17 @@ use std::time::Duration;
 
 use super::batch::Batch;
 use super::classify::{Hints, Place, Verdict, classify};
-use super::commit::Queue;
+use super::commit::{Queue, Spare};
 use super::control_frame::Control;
 use super::finding::{Finding, Severity};
-use super::housekeeping::Housekeeping;
-use super::lock::{Held, LockFile, same};
+use super::health::{Health, OpenReport, Status};
+use super::lock::{Held, LockFile, Rank, same};
 use super::meta::WorkspaceMeta;
 use super::paths::Paths;
 use super::reader::{self, Reach, Walk};
 use super::scan;
-use super::state::{State, Vocabulary};
+use super::settings::{Recovery, Settings};
+use super::state::State;
 use super::sync::Durable;
 use super::view::{Active, Tail, View, replaced};
 use super::{LogId, Seq};
@@ -31,118 +31,6 @@ use crate::vfs::{Existing, Open, Vfs, read_full};
 
 /// How old a comparison of open files with their paths may be.
 const PATHS_CHECKED_FOR: Duration = Duration::from_millis(100);
-
-/// What to do where acknowledged data is damaged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Recovery {
-    /// Do not open.
-    Strict,
-    /// Open read-only, up to the damage.
-    #[default]
-    Default,
-    /// Open read-only, with everything that still checks behind the damage.
-    Salvage,
-}
-
-/// A callback that is told of findings. Never called under a lock of the engine.
-pub type OnEvent = Arc<dyn Fn(&Finding) + Send + Sync>;
-
-/// How a log is to be opened.
-#[derive(Clone)]
-pub struct Settings {
-    /// How long a commit waits for LOCK.
-    pub lock_timeout: Duration,
-    /// At which length a segment is sealed.
-    pub segment_size: u64,
-    /// The event kinds the program understands.
-    pub vocabulary: Vocabulary,
-    /// What to do about damage.
-    pub recovery: Recovery,
-    /// Who is told of findings.
-    pub on_event: Option<OnEvent>,
-    /// Whether the process may have the housekeeping thread.
-    pub housekeeping: Housekeeping,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            lock_timeout: Duration::from_secs(10),
-            segment_size: super::format::SEGMENT_SIZE,
-            vocabulary: Vocabulary::default(),
-            recovery: Recovery::Default,
-            on_event: None,
-            housekeeping: Housekeeping::Thread,
-        }
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("lock_timeout", &self.lock_timeout)
-            .field("segment_size", &self.segment_size)
-            .field("recovery", &self.recovery)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What opening a log found and did.
-#[derive(Clone, Debug, Default)]
-pub struct OpenReport {
-    /// The last event number that was read.
-    pub seq: Seq,
-    /// How many events and commits were folded.
-    pub events: u64,
-    /// See `events`.
-    pub commits: u64,
-    /// How many segments the log has.
-    pub segments: usize,
-    /// What its end was.
-    pub verdict: Option<Verdict>,
-    /// Highest event number that anything on disk vouches for as durable.
-    pub vouched: Seq,
-    /// Everything worth saying.
-    pub findings: Vec<Finding>,
-}
-
-/// What can be done with a log now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Status {
-    /// Reading and writing.
-    Healthy,
-    /// Reading; the handle was opened so, or the store permits no more.
-    ReadOnly,
-    /// Reading up to the damage.
-    Damaged,
-    /// Reading; a newer release wrote something that must be understood before writing.
-    TooNew,
-    /// Reading; a sync failed.
-    DurabilityLost,
-}
-
-impl Status {
-    /// Its stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Healthy => "healthy",
-            Status::ReadOnly => "read-only",
-            Status::Damaged => "damaged",
-            Status::TooNew => "too-new",
-            Status::DurabilityLost => "durability-lost",
-        }
-    }
-}
-
-/// How a log is, now.
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// What can be done with it.
-    pub status: Status,
-    /// What was found since it was opened, newest last (the last 64).
-    pub findings: Vec<Finding>,
-}
 
 /// How to take a frame back from the state if it does not reach the file.
 #[derive(Debug)]
@@ -167,8 +55,11 @@ pub(super) struct Writer {
     listed: bool,
     paths_checked: Option<Duration>,
     pub(super) prepared: Option<super::rotate::Prepared>,
-    pub(super) buffer: Vec<u8>,
+    pub(super) spare: Spare,
 }
+
+/// LOCK, the view, and the length of the active file, whose frames end where the view stands.
+type Entered<'a> = (Held<'a>, RwLockWriteGuard<'a, View>, u64);
 
 /// See the module.
 #[derive(Debug)]
@@ -218,7 +109,7 @@ impl Log {
             return Err(Error::new(ErrorKind::Damaged(Box::new(finding.clone())), "open", &finding.file));
         }
         let lock = match &session {
-            Some(_) => Some(LockFile::open(&vfs, paths.lock())?),
+            Some(_) => Some(LockFile::open(&vfs, paths.lock(), Rank::Lock)?),
             None => None,
         };
         let mut id = [0; 4];
@@ -228,7 +119,7 @@ impl Log {
             listed: false,
             paths_checked: None,
             prepared: None,
-            buffer: Vec::new(),
+            spare: Spare::default(),
         };
         // Where no file could be made, the control block may have kept the word.
         let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
@@ -237,7 +128,7 @@ impl Log {
         if poisoned {
             report.findings.push(super::sync::poison_finding(&paths, view.vouched));
         }
-        let forks = vfs.process().forks;
+        let forks = vfs.forks();
         let log = Arc::new(Log {
             vfs,
             paths,
@@ -312,6 +203,19 @@ impl Log {
 
     /// What can be done with it, and what was found.
     pub fn health(&self) -> Health {
+        if let Err(e) = self.check_fork() {
+            // The parent's locks may be held by threads that do not exist here; none of them is touched.
+            let finding = Finding {
+                severity: Severity::Error,
+                code: e.code(),
+                file: self.paths.dir().to_path_buf(),
+                offset: None,
+                seq: None,
+                message: e.to_string(),
+                remedy: e.kind().remedy(),
+            };
+            return Health { status: Status::ReadOnly, findings: vec![finding] };
+        }
         Health { status: self.status(), findings: self.findings.lock().clone() }
     }
 
@@ -344,8 +248,12 @@ impl Log {
     }
 
     /// The state as of the last read or commit of this process; makes no system call.
-    pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.view.read().state)
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
+        self.check_fork()?;
+        Ok(look(&self.view.read().state))
     }
 
     /// Reads on to what others have committed.
@@ -419,7 +327,7 @@ impl Log {
     }
 
     pub(super) fn check_fork(&self) -> Result<()> {
-        if self.vfs.process().forks == self.forks {
+        if self.vfs.forks() == self.forks {
             Ok(())
         } else {
             Err(Error::new(ErrorKind::Forked, "use", self.paths.dir()))
@@ -446,11 +354,25 @@ impl Log {
     /// Takes LOCK and reads on to the very end, mending what a dead holder left. The caller holds the in-process mutex.
     ///
     /// `patience`: how long to wait for LOCK; zero tries once.
-    pub(super) fn enter<'a>(
+    pub(super) fn enter<'a>(&'a self, writer: &mut Writer, patience: Duration) -> Result<Entered<'a>> {
+        self.enter_as(writer, patience, true)
+    }
+
+    /// The same for repair, which works on bytes and need not understand them.
+    pub(super) fn enter_to_repair<'a>(
         &'a self,
         writer: &mut Writer,
         patience: Duration,
-    ) -> Result<(Held<'a>, RwLockWriteGuard<'a, View>, u64)> {
+    ) -> Result<Entered<'a>> {
+        self.enter_as(writer, patience, false)
+    }
+
+    fn enter_as<'a>(
+        &'a self,
+        writer: &mut Writer,
+        patience: Duration,
+        understanding: bool,
+    ) -> Result<Entered<'a>> {
         let lock = self.check_writable()?;
         let held = if patience.is_zero() {
             let busy =
@@ -481,7 +403,11 @@ impl Log {
             if rounds > 64 {
                 return Err(Error::new(ErrorKind::NotYet, "settle the end of", &self.paths.log()));
             }
-            match self.follow(&mut view)? {
+            let tail = self.follow(&mut view)?;
+            if understanding {
+                self.check_understood(&view)?;
+            }
+            match tail {
                 Tail::Clean { len } if writer.listed || self.is_zero_to_the_end(&view, len)? => break len,
                 Tail::Clean { .. } | Tail::Broken => self.mend(writer, &mut view)?,
                 Tail::Sealed { .. } if view.too_new.is_some() => break 0,
@@ -499,16 +425,14 @@ impl Log {
             let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
             return Err(Error::new(kind, "write", &finding.file));
         }
-        if let Some(unknown) = view.state.unknown() {
-            let super::state::Unknown { seq, kind, version } = unknown;
-            return Err(Error::new(
-                ErrorKind::UnknownEvent { seq, kind, version },
-                "write",
-                self.paths.dir(),
-            ));
-        }
         self.check_paths(writer, &view, PATHS_CHECKED_FOR)?;
         Ok((held, view, file_len))
+    }
+
+    /// An event that must be understood and is not makes the log read-only for this process.
+    fn check_understood(&self, view: &View) -> Result<()> {
+        let Some(super::state::Unknown { seq, kind, version }) = view.state.unknown() else { return Ok(()) };
+        Err(Error::new(ErrorKind::UnknownEvent { seq, kind, version }, "write", self.paths.dir()))
     }
 
     /// An opener without a witness looks on to the end of the file.
@@ -617,9 +541,14 @@ impl Log {
             controls.extend(super::heal::unnamed_notes(self, &view.state)?);
         }
         self.durable.raise_seq(view.vouched);
-        let mut batch =
-            Batch::new(active, view.at, self.durable.seq(), writer.id, std::mem::take(&mut writer.buffer));
-        let mut undoing = Vec::new();
+        let mut batch = Batch::new(
+            active,
+            view.at,
+            self.durable.seq(),
+            writer.id,
+            std::mem::take(&mut writer.spare.batch),
+        );
+        let mut undoing = std::mem::take(&mut writer.spare.undoing);
         for control in controls {
             let placed = batch.put_control(&control);
             view.state.apply_control(placed.seq, &control);
@@ -661,11 +590,11 @@ impl Log {
         view: &mut View,
         active: &Active,
         batch: Batch<'_>,
-        undoing: Vec<Undoing>,
+        mut undoing: Vec<Undoing>,
         file_len: u64,
     ) -> (usize, Option<Error>) {
         let written = batch.write(file_len);
-        for undo in undoing.into_iter().skip(written.whole).rev() {
+        for undo in undoing.drain(written.whole.min(undoing.len())..).rev() {
             match undo {
                 Undoing::Control(control) => view.state.undo_control(&control),
                 Undoing::Commit(undo) => view.state.undo(undo),
@@ -677,7 +606,8 @@ impl Log {
             view.stand_behind(placed.behind.offset - len, len, placed.kind, placed.crc, placed.seq);
             view.at = placed.behind;
         }
-        writer.buffer = batch.into_buffer();
+        undoing.clear();
+        (writer.spare.undoing, writer.spare.batch) = (undoing, batch.into_memory());
         if written.whole > 0 {
             self.appended(writer);
         }
@@ -786,6 +716,7 @@ fn read_whole(
         })?;
         Ok((view, walk))
     })?;
+    // Only now: what a single look made of bytes in motion may have been taken back.
     view.adopt(vfs, &walk, open_for(writing))?;
     Ok((view, walk))
 }

@@ -123,9 +123,10 @@ impl Envelope<'_> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let blobs = u16::try_from(self.blobs.len() / 32).unwrap_or(u16::MAX);
         let flags = u8::from(self.ignorable) * EVENT_IGNORABLE + u8::from(blobs > 0) * EVENT_BLOBS;
-        out.extend_from_slice(&self.kind.to_le_bytes());
-        out.extend_from_slice(&[self.version, flags, self.key_kind.0]);
-        out.extend_from_slice(&u16::try_from(self.key.len()).unwrap_or(u16::MAX).to_le_bytes());
+        let [kind_0, kind_1] = self.kind.to_le_bytes();
+        let [len_0, len_1] = u16::try_from(self.key.len()).unwrap_or(u16::MAX).to_le_bytes();
+        out.reserve(Envelope::encoded_len(self.key.len(), blobs.into(), self.body.len()));
+        out.extend_from_slice(&[kind_0, kind_1, self.version, flags, self.key_kind.0, len_0, len_1]);
         out.extend_from_slice(self.key.as_bytes());
         out.extend_from_slice(&self.revision.0.to_le_bytes());
         if blobs > 0 {

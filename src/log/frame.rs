@@ -87,15 +87,15 @@ impl Salt {
         Salt(hasher)
     }
 
-    /// CRC of a frame whose header (with any CRC field) and body with pad are given. Never 0.
-    fn crc(&self, header: &[u8; FRAME_HEADER_LEN], body: &[u8]) -> u32 {
+    /// CRC of a frame (with anything in its CRC field) from its first byte to its last, pad included. Never 0.
+    fn crc(&self, frame: &[u8]) -> u32 {
         let mut hasher = self.0.clone();
-        let (length, rest) = header.split_at(4);
+        // Header and body in one run: short updates cost more than their bytes.
+        let (length, rest) = frame.split_at_checked(4).unwrap_or_default();
         hasher.update(length);
-        hasher.update(rest.split_at(4).1);
-        hasher.update(body);
+        hasher.update(rest.get(4..).unwrap_or_default());
         #[cfg(test)]
-        tests::CRC_BYTES.with(|n| n.set(n.get() + FRAME_HEADER_LEN + body.len()));
+        tests::CRC_BYTES.with(|n| n.set(n.get() + frame.len()));
         match hasher.finalize() {
             0 => u32::MAX,
             crc => crc,
@@ -131,9 +131,9 @@ pub fn encode_with(
     put(&mut head, 22, &header.count.to_le_bytes());
     put(&mut head, 24, &header.durable_lag.to_le_bytes());
     put(&mut head, 28, &header.writer.to_le_bytes());
-    let crc = salt.crc(&head, out.get(start + FRAME_HEADER_LEN..).unwrap_or_default());
-    put(&mut head, 4, &crc.to_le_bytes());
     put(out, start, &head);
+    let crc = salt.crc(out.get(start..).unwrap_or_default());
+    put(out, start + 4, &crc.to_le_bytes());
     crc
 }
 
@@ -195,7 +195,7 @@ pub fn decode<'a>(bytes: &'a [u8], salt: &Salt, max_body: u32) -> Result<Frame<'
     if bytes.is_empty() {
         return Err(NotAFrame::End);
     }
-    let Some((head, rest)) = bytes.split_first_chunk::<FRAME_HEADER_LEN>() else {
+    let Some((head, _)) = bytes.split_first_chunk::<FRAME_HEADER_LEN>() else {
         return Err(if all_zero(bytes) { NotAFrame::Zero } else { NotAFrame::Short });
     };
     let mut fields = Bytes(head);
@@ -219,12 +219,12 @@ pub fn decode<'a>(bytes: &'a [u8], salt: &Salt, max_body: u32) -> Result<Frame<'
         return Err(NotAFrame::Length(body_len));
     }
     let body_len = body_len as usize;
-    let padded = rest.get(..body_len.next_multiple_of(FRAME_ALIGN)).ok_or(NotAFrame::Short)?;
-    let computed = salt.crc(head, padded);
+    let whole = bytes.get(..frame_len(body_len)).ok_or(NotAFrame::Short)?;
+    let computed = salt.crc(whole);
     if computed != stored {
         return Err(NotAFrame::Crc { computed, stored });
     }
-    let (body, pad) = padded.split_at(body_len);
+    let (body, pad) = whole.split_at(FRAME_HEADER_LEN).1.split_at(body_len);
     if !all_zero(pad) {
         return Err(NotAFrame::Rule("pad is not zero"));
     }

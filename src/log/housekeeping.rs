@@ -59,13 +59,13 @@ pub(super) fn look_after(log: &Arc<Log>) {
     if !log.adopted.swap(true, Ordering::AcqRel) {
         adopt(log);
     } else if log.durable.take_news() {
-        let shared = shared(log.vfs.process().forks);
+        let shared = shared(log.vfs.forks());
         shared.ring(shared.logs.lock());
     }
 }
 
 fn adopt(log: &Arc<Log>) {
-    let forks = log.vfs.process().forks;
+    let forks = log.vfs.forks();
     let shared = shared(forks);
     let mut logs = shared.logs.lock();
     logs.all.retain(|known| known.strong_count() > 0);

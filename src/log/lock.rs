@@ -12,23 +12,50 @@ const QUICK_TRIES: u32 = 32;
 /// The first pause after those, and the longest one.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
 
+/// The order in which a thread may take locks; `format-spec/locks.md`. Asserted in debug builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    Bind,
+    Compact,
+    Lock,
+    Lane,
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    /// What this thread holds, in the order it was taken.
+    static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
 /// A lock target that stays open.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     vfs: Arc<dyn Vfs>,
     file: Box<dyn VfsFile>,
     path: PathBuf,
+    rank: Rank,
 }
 
 impl LockFile {
-    pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf) -> Result<Self> {
+    pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf, rank: Rank) -> Result<Self> {
         let file = vfs.open(&path, Open::Lock).context("open the lock file", &path)?;
-        Ok(LockFile { vfs: Arc::clone(vfs), file, path })
+        Ok(LockFile { vfs: Arc::clone(vfs), file, path, rank })
     }
 
     /// Takes the lock if it is free.
     pub(crate) fn try_acquire(&self) -> Result<Option<Held<'_>>> {
         let taken = self.file.try_lock().context("lock", &self.path)?;
+        #[cfg(debug_assertions)]
+        if taken {
+            HELD.with_borrow_mut(|held| {
+                debug_assert!(
+                    held.iter().all(|rank| *rank < self.rank),
+                    "{:?} is taken while {held:?} are held",
+                    self.rank
+                );
+                held.push(self.rank);
+            });
+        }
         Ok(taken.then_some(Held { lock: self }))
     }
 
@@ -99,6 +126,8 @@ pub(crate) struct Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        HELD.with_borrow_mut(|held| held.retain(|rank| *rank != self.lock.rank));
         // A failure here cannot be told to anyone; the OS frees the lock with the descriptor at the latest.
         let _ = self.lock.file.unlock();
     }

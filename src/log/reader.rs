@@ -185,15 +185,22 @@ pub(super) fn control_word(vfs: &dyn Vfs, paths: &Paths, log: LogId, word: u64) 
 
 /// The whole contents of a segment file, or of the part that exists by now.
 pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    read_file_into(vfs, path, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// [`read_file`] into memory that may have been used before: fresh pages cost more than what is read into them.
+fn read_file_into(vfs: &dyn Vfs, path: &Path, bytes: &mut Vec<u8>) -> io::Result<()> {
     let file = vfs.open(path, Open::Read)?;
     let len = file.stat()?.len;
     if len > SEGMENT_LEN_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{len} bytes are no segment")));
     }
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    let n = read_full(&*file, &mut bytes, 0)?;
+    bytes.resize(usize::try_from(len).unwrap_or(0), 0);
+    let n = read_full(&*file, bytes, 0)?;
     bytes.truncate(n);
-    Ok(bytes)
+    Ok(())
 }
 
 /// Walks a log from its first event.
@@ -216,6 +223,7 @@ pub fn walk(
     let mut ordinal = 1;
     let mut before: Option<(Seal, u32)> = None;
     let mut salvaged = false;
+    let mut bytes = Vec::new();
     loop {
         let mut found = choose(&mut files, ordinal, before.as_ref(), reach, &mut walk)?;
         if found.is_none() && reach == Reach::Salvage {
@@ -231,8 +239,18 @@ pub fn walk(
             }
         };
         let Ok(header) = found.header else { break };
-        let next =
-            one_segment(vfs, &files, &found.path, header, durable, reach, &mut salvaged, &mut walk, visit)?;
+        let next = one_segment(
+            vfs,
+            &files,
+            &found.path,
+            header,
+            durable,
+            reach,
+            &mut bytes,
+            &mut salvaged,
+            &mut walk,
+            visit,
+        )?;
         let Some((seal, next_ordinal)) = next else { break };
         (before, ordinal) = (seal, next_ordinal);
         if walk.damage.is_some() || walk.too_new.is_some() {
@@ -502,12 +520,13 @@ fn one_segment(
     header: SegmentHeader,
     durable: Option<u64>,
     reach: Reach,
+    memory: &mut Vec<u8>,
     salvaged: &mut bool,
     walk: &mut Walk,
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) -> Result<Next> {
-    let bytes = match read_file(vfs, path) {
-        Ok(bytes) => bytes,
+    let bytes: &[u8] = match read_file_into(vfs, path, memory) {
+        Ok(()) => memory,
         Err(e) if reach == Reach::Salvage => {
             walk.findings.push(Finding {
                 severity: Severity::Damage,
@@ -525,7 +544,7 @@ fn one_segment(
     };
     let salt = header.salt();
     let behind = *salvaged;
-    let summary = scan::segment(&bytes, &header, &salt, |located| {
+    let summary = scan::segment(bytes, &header, &salt, |located| {
         visit(&Visit { header: &header, path, located, salvaged: behind });
     });
     walk.vouched = walk.vouched.max(summary.vouched).max(summary.beyond.vouched);
@@ -583,7 +602,7 @@ fn one_segment(
     if verdict.is_damage() || verdict == Verdict::TooNew {
         *salvaged = true;
         if reach == Reach::Salvage && verdict != Verdict::MissingSegment {
-            salvage(&bytes, &header, &salt, path, summary.end, visit);
+            salvage(bytes, &header, &salt, path, summary.end, visit);
         }
     }
     Ok(match place {

@@ -13,7 +13,7 @@ use super::engine::{Log, Writer};
 use super::finding::Finding;
 use super::format::{FRAME_ALIGN, LAG_NONE};
 use super::frame::{FrameHeader, FrameKind, encode_with, frame_len};
-use super::lock::LockFile;
+use super::lock::{LockFile, Rank};
 use super::quarantine::{Cause, Note, set_aside};
 use super::reader::{self, Reach, Walk, Walked};
 use super::rotate::{new_segment_id, plain_header, writer_version};
@@ -137,7 +137,7 @@ impl Log {
     /// Live processes may go on meanwhile; they rebuild their views when they meet the Epoch it ends with.
     pub fn repair(&self) -> Result<RepairReport> {
         let lock = self.check_writable()?;
-        let compact = LockFile::open(&self.vfs, self.paths.compact())?;
+        let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let patience = self.settings.lock_timeout;
         let _compacting = compact.acquire(patience).map_err(|e| self.name_holder(e))?;
         let mut writer = self.writer.lock();
@@ -501,7 +501,7 @@ impl Log {
 
     /// The next append is preceded by an Epoch: it is written at once, so that live processes rebuild their views.
     fn end_with_epoch(&self, writer: &mut Writer) -> Result<()> {
-        let (held, mut view, file_len) = self.enter(writer, self.settings.lock_timeout)?;
+        let (held, mut view, file_len) = self.enter_to_repair(writer, self.settings.lock_timeout)?;
         let Some(active) = view.active.clone() else { return Ok(()) };
         self.own_bytes(&view, &active)?;
         let (mut batch, mut undoing) = self.start_batch(writer, &mut view, &active)?;

@@ -2,7 +2,9 @@
 //!
 //! A pure fold of frames. It decides expectations, and its hash is equal in all processes that have read the same log.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
 use super::control_frame::Control;
 use super::envelope::{Commit, Envelope, Key, KeyKind, Operation};
@@ -44,7 +46,45 @@ impl Vocabulary {
 }
 
 /// A key as a hash map holds it, so that an envelope's borrowed key can be looked up without an allocation.
-type Keys = HashMap<Key, Known>;
+type Keys = HashMap<Key, Known, foldhash::fast::RandomState>;
+
+/// What a key is by: lets [`Keys`] find one by an envelope's borrowed parts.
+trait Named {
+    fn parts(&self) -> (KeyKind, &str);
+}
+
+impl Named for Key {
+    fn parts(&self) -> (KeyKind, &str) {
+        (self.kind, &self.name)
+    }
+}
+
+impl Named for (KeyKind, &str) {
+    fn parts(&self) -> (KeyKind, &str) {
+        *self
+    }
+}
+
+impl<'a> Borrow<dyn Named + 'a> for Key {
+    fn borrow(&self) -> &(dyn Named + 'a) {
+        self
+    }
+}
+
+impl Hash for dyn Named + '_ {
+    /// As the derived one of [`Key`]: field by field.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.parts().hash(hasher);
+    }
+}
+
+impl PartialEq for dyn Named + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn Named + '_ {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
@@ -285,7 +325,7 @@ impl State {
         }
     }
 
-    /// Folds one commit. Never validates: rules may tighten, old logs still open.
+    /// Folds one commit that may have to be taken back. Never validates: rules may tighten, old logs still open.
     pub(crate) fn apply(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) -> Undo {
         let mut undo = Undo {
             last: self.last,
@@ -294,6 +334,22 @@ impl State {
             unknown: self.unknown,
             ..Undo::default()
         };
+        self.fold_into(commit, count, vocabulary, Some(&mut undo));
+        undo
+    }
+
+    /// [`State::apply`] for a commit that stands on disk: keeps nothing of what it replaces.
+    pub(crate) fn fold(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) {
+        self.fold_into(commit, count, vocabulary, None);
+    }
+
+    fn fold_into(
+        &mut self,
+        commit: &Commit<'_>,
+        count: u16,
+        vocabulary: &Vocabulary,
+        mut undo: Option<&mut Undo>,
+    ) {
         let mut first = None;
         let mut revisions = Vec::new();
         for event in commit.events() {
@@ -310,7 +366,10 @@ impl State {
                 self.unknown = Some(Unknown { seq: event.seq, kind: event.kind, version: event.version });
             }
             if event.key_kind != KeyKind::NONE {
-                self.put(&event, &mut undo);
+                let old = self.put(&event);
+                if let Some(undo) = &mut undo {
+                    undo.keys.push((event.to_key(), old));
+                }
             }
         }
         self.commits += 1;
@@ -323,21 +382,24 @@ impl State {
             };
             self.operations.insert(operation.op_id, remembered);
             self.operation_order.push_back((first, operation.op_id));
-            undo.operation = Some(operation.op_id);
+            if let Some(undo) = &mut undo {
+                undo.operation = Some(operation.op_id);
+            }
             if self.operation_order.len() > OP_ID_WINDOW
                 && let Some((seq, op_id)) = self.operation_order.pop_front()
                 && let Some(gone) = self.operations.remove(&op_id)
             {
-                undo.forgotten = Some((seq, op_id, gone, self.window_start));
+                if let Some(undo) = &mut undo {
+                    undo.forgotten = Some((seq, op_id, gone, self.window_start));
+                }
                 self.window_start = seq;
             }
         }
-        undo
     }
 
-    fn put(&mut self, event: &Envelope<'_>, undo: &mut Undo) {
-        let key = event.to_key();
-        let before = self.keys.get_mut(&key);
+    /// Makes an event its key's last one; returns what was known before.
+    fn put(&mut self, event: &Envelope<'_>) -> Option<Known> {
+        let before = self.keys.get_mut(&(event.key_kind, event.key) as &dyn Named);
         let revision = match (event.revision, &before) {
             (Revision(0), Some(known)) => known.revision,
             (revision, _) => revision,
@@ -349,14 +411,10 @@ impl State {
             version: event.version,
             body: event.body.into(),
         };
-        let old = match before {
+        match before {
             Some(place) => Some(std::mem::replace(place, now)),
-            None => {
-                self.keys.insert(key.clone(), now);
-                None
-            }
-        };
-        undo.keys.push((key, old));
+            None => self.keys.insert(event.to_key(), now),
+        }
     }
 
     /// Takes the last applied commit back. Commits are taken back in the reverse order of their application.

@@ -10,7 +10,7 @@ use super::control_frame::Control;
 use super::engine::{Log, Undoing};
 use super::finding::{Finding, Severity};
 use super::format::{CONTROL_LEN, WORD_DURABLE, WORD_POISON};
-use super::lock::LockFile;
+use super::lock::{LockFile, Rank};
 use super::paths::Paths;
 use super::view::{Active, View};
 use super::{Seq, control};
@@ -174,7 +174,7 @@ impl Log {
     /// Syncs the segment in the lane, so that a failure, which some systems report to one caller only, is in POISON
     /// before anybody else's sync counts.
     fn sync_alone(&self, active: &Active, end: u64, last: u64) -> Result<()> {
-        let lane = LockFile::open(&self.vfs, self.paths.sync0())?;
+        let lane = LockFile::open(&self.vfs, self.paths.sync0(), Rank::Lane)?;
         let _held = lane.acquire(self.settings.lock_timeout)?;
         self.check_poison()?;
         if let Err(source) = active.file.sync_data() {

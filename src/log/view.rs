@@ -114,9 +114,7 @@ impl View {
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
-            Content::Commit(commit) => {
-                self.state.apply(commit, header.count, vocabulary);
-            }
+            Content::Commit(commit) => self.state.fold(commit, header.count, vocabulary),
             Content::Control(control) => {
                 if let Control::Seal(seal) = control {
                     self.sealed = Some((*seal, seal.crc_for_successor(located.frame.crc)));

@@ -133,7 +133,7 @@ impl Session {
 impl Drop for Session {
     /// Ends the session. Where it has taken part in a log, `.dead` stays as the proof of its end.
     fn drop(&mut self) {
-        if self.vfs.process().forks != self.forks {
+        if self.vfs.forks() != self.forks {
             return; // the parent's; its descriptor was closed by the fork handler
         }
         let named = |end: &str| self.dir.join(format!("{}.{end}", self.name));

@@ -13,7 +13,7 @@ use crate::log::finding::{Finding, Severity};
 use crate::log::format::STORE_META_LEN;
 use crate::log::rotate::{new_segment_id, plain_header, writer_version};
 use crate::log::segment::SegmentState;
-use crate::log::{Binding, LockFile, LogId, Paths, WorkspaceMeta, control};
+use crate::log::{Binding, LockFile, LockRank, LogId, Paths, WorkspaceMeta, control};
 use crate::vfs::{Existing, FileKind, Open, Vfs, write_full};
 
 /// What a folder is.
@@ -139,7 +139,7 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
         }
         Err(e) => return Err(Error::io(e, "publish", &path)),
     }
-    vfs.sync_dir(root).context("sync", root)?;
+    settle_name(vfs, root, &path)?;
     match look(vfs, root)? {
         Found::Store(meta) => Ok(meta),
         _ => Err(Error::new(ErrorKind::StoreReplaced { what: "META vanished".into() }, "create", root)),
@@ -182,6 +182,13 @@ fn sync_parent(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     }
 }
 
+/// Makes a new name in a folder durable. Where folders cannot be synced (Windows), the sync of any file's data writes
+/// the journal that names are in.
+fn settle_name(vfs: &dyn Vfs, dir: &Path, file: &Path) -> Result<()> {
+    vfs.sync_dir(dir).context("sync", dir)?;
+    vfs.open(file, Open::Write).and_then(|file| file.sync_data()).context("sync", file)
+}
+
 fn folder(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(Error::io(e, "create", dir)),
@@ -217,7 +224,7 @@ pub(super) fn workspace(
     patience: Duration,
     find: &dyn Fn() -> Result<Option<String>>,
 ) -> Result<String> {
-    let bind = LockFile::open(vfs, root.join("BIND"))?;
+    let bind = LockFile::open(vfs, root.join("BIND"), LockRank::Bind)?;
     let _held = bind.acquire(patience)?;
     if let Some(name) = find()? {
         return Ok(name);
@@ -235,7 +242,7 @@ pub(super) fn workspace(
     let temporary = dir.join(format!(".new-{suffix}"));
     let built = complete_folder(vfs, &temporary, LogId(log_id), binding).and_then(|()| {
         match vfs.rename(&temporary, &dir.join(&name), Existing::Keep) {
-            Ok(()) => vfs.sync_dir(&dir).context("sync", &dir).map(|()| true),
+            Ok(()) => settle_name(vfs, &dir, &dir.join(&name).join("META")).map(|()| true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(Error::io(e, "publish", &dir.join(&name))),
         }

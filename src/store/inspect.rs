@@ -3,6 +3,7 @@
 //! What `foldlog dump` and `foldlog verify` are made of. A [`Log`](crate::Log) stops at damage, this goes on behind it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::{create, read_workspace_meta};
 use crate::error::{Context as _, Error, ErrorKind, Result};
@@ -15,6 +16,9 @@ use crate::log::scan::{self, Located, Stop};
 use crate::log::segment::{BadHeader, SegmentHeader, SegmentName, SegmentState};
 use crate::log::{LogId, Paths, WorkspaceMeta};
 use crate::vfs::{FileKind, Open, Vfs, read_full};
+
+/// How long after a look that was not clean the next one is taken.
+const SECOND_LOOK: Duration = Duration::from_millis(50);
 
 /// What a look at a workspace or a segment's file found.
 #[derive(Debug)]
@@ -68,7 +72,7 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
     }
     let mut seen = (0, 0);
     let mut durable = None;
-    let (durable_seq, mut walk) = reader::stable(&paths, || {
+    let mut look = || {
         durable = reader::durable_word(vfs, &paths, log);
         let mut durable_seq = 0;
         let walk = reader::walk(vfs, &paths, log, durable, Reach::Intact, &mut |frame| {
@@ -84,7 +88,13 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
             }
         })?;
         Ok((durable_seq, walk))
-    })?;
+    };
+    let (mut durable_seq, mut walk) = reader::stable(&paths, &mut look)?;
+    if !walk.is_clean() {
+        // A writer may have been stopped in mid-write for as long as two looks took: it gets time to go on.
+        vfs.sleep(SECOND_LOOK);
+        (durable_seq, walk) = reader::stable(&paths, &mut look)?;
+    }
     if walk.damage.is_some() || walk.too_new.is_some() {
         // Nobody writes behind damage, so one more look sees the same bytes.
         walk = reader::walk(vfs, &paths, log, durable, Reach::Salvage, &mut |frame| {
@@ -94,17 +104,6 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
         })?;
     }
     findings.extend(walk.findings.iter().cloned());
-    if walk.unfinished.is_some() && walk.damage.is_none() && walk.too_new.is_none() {
-        findings.extend(walk.last().map(|last| Finding {
-            severity: Severity::Notice,
-            code: "unfinished-rotation",
-            file: last.path.clone(),
-            offset: Some(last.summary.end.offset),
-            seq: Some(last.summary.end.seq),
-            message: "a rotation was interrupted: the segment is sealed, its successor not yet in use".into(),
-            remedy: "nothing to do: the next writer finishes it",
-        }));
-    }
     if vfs.stat(&paths.poison()).is_ok() {
         findings.push(crate::log::poison_finding(&paths, walk.vouched));
     }

@@ -159,6 +159,10 @@ pub trait Vfs: Debug + Send + Sync {
     fn random(&self, buf: &mut [u8]) -> io::Result<()>;
     /// The process this is called from.
     fn process(&self) -> Process;
+    /// [`Process::forks`] alone, which every operation compares: no system call where that can be had without.
+    fn forks(&self) -> u64 {
+        self.process().forks
+    }
 }
 
 /// The system calls on an open file. Closing is dropping; a lock must be released with [`VfsFile::unlock`] first.

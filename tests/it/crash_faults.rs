@@ -1,6 +1,8 @@
 //! Every call of every kind fails once: nothing acknowledged is lost, a commit stands whole or not at all, the live
 //! handle goes on once the fault is over, and a failed sync is believed.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
+
 use std::io;
 use std::path::Path;
 
@@ -68,7 +70,7 @@ fn work(machine: &SimMachine, label: &str, mut between: impl FnMut(usize)) -> Re
     };
     for (i, (len, durability)) in COMMITS.into_iter().enumerate() {
         between(i);
-        let before = workspace.log().cached(State::last);
+        let before = workspace.log().cached(State::last).unwrap();
         let receipt = workspace.commit(durability, move |_, draft| {
             draft.expect(key(i), Expect::Absent);
             draft.push(note(&format!("c{i}"), &"y".repeat(len))).push(note(&format!("c{i}+"), "second"));
@@ -83,7 +85,7 @@ fn work(machine: &SimMachine, label: &str, mut between: impl FnMut(usize)) -> Re
                 if told.lost && !matches!(e.kind(), ErrorKind::DurabilityLost { .. }) {
                     return Err(format!("a sync failed, and commit {i} says {e}"));
                 }
-                let after = workspace.log().cached(State::last);
+                let after = workspace.log().cached(State::last).unwrap();
                 if !matches!(e.code(), "durability-lost" | "not-durable") && after != before {
                     return Err(format!("commit {i} failed ({e}), and stands: event {before} -> {after}"));
                 }
@@ -252,7 +254,7 @@ fn text_commit(
 #[test]
 fn full_and_read_only_disks_are_survived() {
     let (mut failed, mut runs) = (0, 0);
-    for pages in 0..14 {
+    for pages in 0..14_u64 {
         for read_only in [false, true] {
             let machine = installed(Profile::Linux, 1, small());
             let used = machine.used();
@@ -261,7 +263,7 @@ fn full_and_read_only_disks_are_survived() {
                 // Room for so many pages until commit 5; everything after.
                 let full = (1..5).contains(&i);
                 if read_only {
-                    machine.set_read_only(full && (i + pages as usize) % 3 != 0);
+                    machine.set_read_only(full && !(i as u64 + pages).is_multiple_of(3));
                 } else {
                     machine.set_capacity(full.then_some(used + pages * 4096));
                 }
@@ -276,6 +278,39 @@ fn full_and_read_only_disks_are_survived() {
     }
     println!("{runs} runs, {failed} commits failed");
     assert!(failed >= 30, "{failed}");
+}
+
+/// A write that fails half-way inside a file that is longer than its frames (zeros that a power cut left, or a reserve)
+/// must leave zeros there again: the next, shorter frame would else stand before the stub of the longer one.
+#[test]
+fn half_a_write_into_zeros_is_zeroed_again() {
+    for whole in [1, 39, 40, 100, 700] {
+        let machine = installed(Profile::Linux, 1, small());
+        let process = machine.process("works");
+        let (_store, workspace) = open(&process, small()).unwrap();
+        let _ = text_commit(&workspace, "a", 10, Durability::Durable).unwrap();
+        workspace.close().unwrap();
+        machine.kill(&process);
+        let path = machine.disk().tree().into_iter().find(|(p, ..)| p.ends_with(".seg")).unwrap().0;
+        let was = machine.disk().read(&path).unwrap().len();
+        machine.with_disk(|disk| disk.mutate(&path, |bytes| bytes.resize(was + 8192, 0))).unwrap();
+        let (_store, workspace) = open(&machine.process("goes on"), small()).unwrap();
+        machine.fault(Fault::on(Op::Write, Effect::Short(whole)).path(".seg"));
+        machine.fault(Fault::on(Op::Write, Effect::Fail(io::ErrorKind::StorageFull)).path(".seg"));
+        let error = text_commit(&workspace, "b", 900, Durability::Buffered).unwrap_err();
+        assert_eq!(error.code(), "no-space", "{error}");
+        let bytes = machine.disk().read(&path).unwrap();
+        // The Epoch may stand whole; of the commit nothing does.
+        let stands = was + if whole < 40 { 0 } else { 40 };
+        assert!(bytes[stands..].iter().all(|b| *b == 0), "{whole}: a stub is left");
+        assert_eq!(text_commit(&workspace, "c", 10, Durability::Durable).unwrap(), Seq(2));
+        let (_store, reader) = open(&machine.process("reads"), small().read_only(true)).unwrap();
+        assert_eq!(
+            (reader.health().findings, reader.read(State::last).unwrap()),
+            (vec![], Seq(2)),
+            "{whole}"
+        );
+    }
 }
 
 /// Where a sync has failed and no file can be made (the disk turned read-only with the error), the process stays

@@ -4,6 +4,14 @@
 //! a run keeps it for every *n*, and a recovered store must equal one of them: at least what was acknowledged as
 //! durable (after a mere kill: as anything), at most what was tried.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::too_many_arguments,
+    reason = "a test, all of it"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -101,7 +109,6 @@ pub(crate) struct Ran {
     /// The state after 0, 1, 2 … commits.
     pub(crate) after: Vec<Snapshot>,
     pub(crate) receipts: Vec<Receipt>,
-    pub(crate) machine: SimMachine,
 }
 
 pub(crate) fn place() -> Place {
@@ -164,13 +171,8 @@ pub(crate) fn run(program: &Program, profile: Profile, seed: u64) -> Ran {
     machine.record();
     let mut process = machine.process("writer");
     let mut opened = None;
-    let mut ran = Ran {
-        program: program.clone(),
-        record: Record::default(),
-        after: Vec::new(),
-        receipts: Vec::new(),
-        machine: machine.clone(),
-    };
+    let mut ran =
+        Ran { program: program.clone(), record: Record::default(), after: Vec::new(), receipts: Vec::new() };
     let (mut conditional, mut tried) = (0, 0);
     for step in &program.steps {
         let (store, workspace) = match opened.take() {
@@ -198,7 +200,7 @@ pub(crate) fn run(program: &Program, profile: Profile, seed: u64) -> Ran {
                     machine.mark(format!("durable {}", i + 1));
                 }
                 ran.receipts.push(receipt);
-                ran.after.push(workspace.log().cached(Snapshot::of));
+                ran.after.push(workspace.log().cached(Snapshot::of).unwrap());
                 tried += 1;
                 conditional += u64::from(spec.conditional);
                 opened = Some((store, workspace));
@@ -450,7 +452,7 @@ pub(crate) fn examine(
     }
     for cursor in ran.receipts.iter().map(|r| r.cursor) {
         let gone = lost.contains(&cursor);
-        match workspace.log().cached(|state| state.resolve(cursor)) {
+        match workspace.log().cached(|state| state.resolve(cursor)).unwrap() {
             Ok(seq) if !gone && seq == cursor.seq => {}
             Err(to) if gone && to <= ran.after[n].last => {}
             other => return Err(format!("{cursor:?}, lost = {gone}, resolves to {other:?}")),
@@ -459,7 +461,7 @@ pub(crate) fn examine(
     let record = (depth > 0).then(|| machine.take_record());
     // A power cut that takes all it may leaves everything that was synced.
     let mut rng = Rng::new(seed);
-    let now = workspace.log().cached(Snapshot::of);
+    let now = workspace.log().cached(Snapshot::of).unwrap();
     for cut in machine.disk().crash_states(2, &mut rng) {
         let later = SimMachine::from_disk(&cut, seed + 7);
         let why = |e| format!("a power cut after recovery and a durable commit, {}: {e}", cut.origin());
@@ -476,7 +478,7 @@ pub(crate) fn examine(
         Step::Commit(spec) => Some(*spec),
         _ => None,
     });
-    for (i, spec) in commits.enumerate().filter(|(_, spec)| spec.op) {
+    for (i, _) in commits.enumerate().filter(|(_, spec)| spec.op) {
         let again = workspace.commit(Durability::Buffered, move |_, draft| {
             draft.operation(op_id(i), &[i as u8], Seq(0)).push(note("after-again", &i.to_string()));
             Ok(())
@@ -558,8 +560,8 @@ pub(crate) fn every_note_is_named(machine: &SimMachine) -> Result<(), String> {
         draft.push(note("after-note", "x"));
         Ok(())
     });
-    text("committing", next)?;
-    let named: Vec<String> = workspace.log().cached(|state| state.notes().to_vec());
+    let _ = text("committing", next)?;
+    let named: Vec<String> = workspace.log().cached(|state| state.notes().to_vec()).unwrap();
     for note in before.keys() {
         let name = note.rsplit('/').next().unwrap_or_default();
         match named.iter().filter(|n| *n == name).count() {

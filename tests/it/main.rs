@@ -11,6 +11,7 @@
 mod built_segment;
 mod commit_basics;
 mod counterexamples;
+mod crash_damage;
 mod crash_enumeration;
 mod crash_faults;
 mod crash_oracle;

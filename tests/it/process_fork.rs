@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use foldlog::{Durability, Housekeeping, Store};
 
-use crate::worker::{Stage, Worker, an_actor, commit, hear, open, options, place, say};
+use crate::worker::{Stage, Worker, an_actor, commit, open, options, place, say};
 
 /// `fork(2)`; in the child, `act` and then an exit without unwinding.
 fn fork(act: impl FnOnce()) -> i32 {
@@ -23,6 +23,15 @@ fn fork(act: impl FnOnce()) -> i32 {
     }
     assert!(pid > 0, "fork failed");
     pid
+}
+
+/// Ends this process after so many seconds, whatever it waits for.
+fn end_in(seconds: u32) {
+    #[expect(unsafe_code, reason = "a bound that needs no thread")]
+    // SAFETY: no handler is installed: the signal ends the process.
+    unsafe {
+        libc::alarm(seconds);
+    }
 }
 
 fn wait(pid: i32) -> bool {
@@ -59,8 +68,12 @@ fn idle_child(root: &std::path::Path) {
     });
     entered.recv().unwrap();
     fork(|| {
+        end_in(60);
         say(&format!("child {}", std::process::id()));
-        hear(); // until the test ends it, or goes
+        // Not until its input ends: that goes with the parent. The test ends it.
+        loop {
+            std::thread::park();
+        }
     });
     loop {
         std::thread::park();
@@ -102,12 +115,7 @@ fn while_opening(root: &std::path::Path) {
     while begun.elapsed() < Duration::from_secs(2) {
         let mine = &mine;
         let child = fork(move || {
-            // Ends the child if it waits for a thread that it does not have.
-            #[expect(unsafe_code, reason = "a bound that needs no thread")]
-            // SAFETY: no handler is installed: the signal ends the process.
-            unsafe {
-                libc::alarm(20);
-            }
+            end_in(20); // if it waits for a thread that it does not have
             let store = Store::open(mine, options()).unwrap();
             let ws = store.workspace(&place()).unwrap();
             let _ = commit(&ws, "child", "here", Durability::Buffered).unwrap();
@@ -169,7 +177,8 @@ fn idle_child_does_not_keep_its_dead_parents_locks() {
     assert_eq!(other.ask("commit a two durable"), "ok 2 durable", "LOCK outlives its holder");
     assert_eq!(sessions(), ["other"], "a session outlives its process");
     let child = rustix::process::Pid::from_raw(child).unwrap();
-    assert!(rustix::process::test_kill_process(child).is_ok(), "the child is to be alive still");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).unwrap();
+    assert!(!stat.contains(") Z "), "the child is to be alive still: {stat}");
     rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
 }
 

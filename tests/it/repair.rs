@@ -219,3 +219,16 @@ fn quarantine_holds_the_damaged_bytes_as_they_were() {
         machine.disk().read(ws.log().paths().quarantine().join(note.replace(".note", ".bin"))).unwrap();
     assert_eq!(kept, before);
 }
+
+/// A tool that knows none of the program's event kinds could plan a repair, but not end it: the closing Epoch was
+/// refused like a commit.
+#[test]
+fn repair_needs_no_understanding_of_the_events() {
+    let machine = filled(8);
+    flip(&machine, &segments(&machine)[0].clone(), 256 + 40 + 300 * 3);
+    let ws = open(&machine, small().vocabulary(foldlog::Vocabulary::default()));
+    assert_eq!(ws.log().repair().unwrap().steps.len(), 1);
+    assert_eq!(ws.health().status, Status::TooNew, "it still must not write");
+    ws.close().unwrap();
+    assert_eq!(open(&machine, small()).health().status, Status::Healthy);
+}

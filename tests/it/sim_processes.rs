@@ -128,7 +128,7 @@ fn commit(book: &Notes, who: &str, n: u64, workspace: &Workspace, rng: &mut Rng)
             note(if i == 0 { &key } else { "other" }, &format!("{token}/{i}/{count}{}", ".".repeat(dots)))
         })
         .collect();
-    let stale = workspace.log().cached(|s| s.revision(&Key::task(&key)));
+    let stale = workspace.log().cached(|s| s.revision(&Key::task(&key))).unwrap();
     let condition = rng.below(4);
     let operation = rng.chance(1, 4).then(|| OpId([u8::try_from(n).unwrap(); 16]));
     let send = || {

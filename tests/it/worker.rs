@@ -8,6 +8,7 @@
 //! ```
 //! Order comes from lines alone, never from sleeping, and every wait has a bound ([`BOUND`]). A worker whose test has
 //! gone ends at the end of its stdin. Without a role in its environment, `entry` is a test that passes at once.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "some of this only Linux' tests use"))]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -261,7 +262,6 @@ pub(crate) fn quick() -> bool {
 }
 
 /// Says, past the harness' capture, that something was not proven here, and why.
-#[allow(dead_code, reason = "only Linux has such tests")]
 pub(crate) fn not_run(what: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "\nnot run: {what}: {why}");
 }

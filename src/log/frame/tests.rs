@@ -23,8 +23,7 @@ fn frame(header: FrameHeader, body: &[u8]) -> Vec<u8> {
 
 /// Puts a CRC that checks over whatever the bytes now say.
 fn seal_crc(bytes: &mut [u8]) {
-    let head = bytes[..FRAME_HEADER_LEN].try_into().unwrap();
-    let crc = salt().crc(&head, &bytes[FRAME_HEADER_LEN..]);
+    let crc = salt().crc(bytes);
     put(bytes, 4, &crc.to_le_bytes());
 }
 

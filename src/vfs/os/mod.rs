@@ -141,6 +141,10 @@ impl Vfs for Os {
     fn process(&self) -> Process {
         Process { pid: std::process::id(), domain: 0, forks: system::forks() }
     }
+
+    fn forks(&self) -> u64 {
+        system::forks()
+    }
 }
 
 /// Repeats a call for as long as a signal interrupts it.

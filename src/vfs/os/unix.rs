@@ -10,7 +10,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,12 +72,12 @@ impl Drop for UnixFile {
 impl VfsFile for UnixFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let file = self.file()?;
-        retry_interrupted(|| file.read_at(buf, offset))
+        Ok(retry_on_intr(|| rustix::io::pread(file, &mut *buf, offset))?)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let file = self.file()?;
-        retry_interrupted(|| file.write_at(buf, offset))
+        Ok(retry_on_intr(|| rustix::io::pwrite(file, buf, offset))?)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -45,7 +45,15 @@ const TABLE: [(Exit, &[&str]); 5] = [
     ),
     (
         Exit::Damaged,
-        &["damaged", "store-replaced", "durability-lost", "not-durable", "too-new", "unknown-event", "selftest-failed"],
+        &[
+            "damaged",
+            "store-replaced",
+            "durability-lost",
+            "not-durable",
+            "too-new",
+            "unknown-event",
+            "selftest-failed",
+        ],
     ),
     (Exit::Busy, &["busy", "not-yet"]),
     (Exit::Io, &["read-only", "no-space", "permission", "io"]),
