@@ -121,12 +121,11 @@ fn commit(book: &Notes, who: &str, n: u64, workspace: &Workspace, rng: &mut Rng)
         Durability::Interval(1 + u32::try_from(rng.below(2_000)).unwrap()),
         Durability::Durable,
     ][rng.index(3)];
+    // Now and then over several pages, which are not written again with the next commit.
+    let dots = if rng.chance(1, 10) { 4_000 + rng.index(8_000) } else { rng.index(300) };
     let events: Vec<_> = (0..count)
         .map(|i| {
-            note(
-                if i == 0 { &key } else { "other" },
-                &format!("{token}/{i}/{count}{}", ".".repeat(rng.index(300))),
-            )
+            note(if i == 0 { &key } else { "other" }, &format!("{token}/{i}/{count}{}", ".".repeat(dots)))
         })
         .collect();
     let stale = workspace.log().cached(|s| s.revision(&Key::task(&key))).unwrap();
@@ -161,6 +160,9 @@ fn commit(book: &Notes, who: &str, n: u64, workspace: &Workspace, rng: &mut Rng)
     match answer {
         Ok(receipt) => {
             assert_eq!((usize::from(receipt.count), receipt.again), (count, false), "{token}: {receipt:?}");
+            if condition == 0 {
+                assert_eq!(receipt.revisions[0].0, stale.0 + 1, "{token}: it expected revision {stale}");
+            }
             let epoch = receipt.cursor.epoch;
             let lived = alive(&notes, who, |w| w.listed).into_iter().find(|name| witnesses.contains(name));
             let known = !notes.epochs.insert(epoch);
@@ -413,7 +415,7 @@ fn survive(
         let (_store, workspace) = open_on(&process, options.clone()).unwrap();
         let mut last = 0;
         look(book, "survivor", &workspace, &mut last);
-        if process.stat(&paths(&process).poison()).is_ok() {
+        if workspace.health().status == Status::DurabilityLost {
             *poisoned.lock() = true;
             assert!(sync_faults, "no sync has failed, and yet the workspace is poisoned");
             let refused = crate::simulated::put(&workspace, Durability::Buffered, "a", "never").unwrap_err();

@@ -212,14 +212,19 @@ fn unknown_frames_are_skipped_only_if_they_say_so() {
 fn store_replaced_underneath_takes_no_write_into_an_orphan() {
     // A sync tool replaced the segment by rename; LOCK was untouched, and commits went on into the unlinked file.
     for durable in [false, true] {
-        for target in ["seg", "LOCK"] {
+        // Moved aside, the old file is still whole and has its name somewhere; replaced, it has none.
+        for (target, aside) in [("seg", false), ("LOCK", false), ("seg", true), ("LOCK", true)] {
             let machine = machine_with(Profile::Linux, 1, &["0"]);
             let (_store, workspace) = open_on(&machine.process("w"), options()).unwrap();
             let _ = put(&workspace, Durability::Durable, "a", "1").unwrap();
             let x = machine.process("x");
             let path = if target == "seg" { segments(&x)[0].clone() } else { paths(&x).lock() };
+            let bytes = file(&x, &path);
+            if aside {
+                x.rename(&path, &path.with_extension("aside"), Existing::Keep).unwrap();
+            }
             let copy = x.open(&path.with_extension("copy"), Open::Create).unwrap();
-            write_full(&*copy, &file(&x, &path), 0).unwrap();
+            write_full(&*copy, &bytes, 0).unwrap();
             x.rename(&path.with_extension("copy"), &path, Existing::Replace).unwrap();
             if !durable {
                 machine.advance(Duration::from_millis(150));
