@@ -169,7 +169,9 @@ fn ctrl_c_ends_with_130() {
     std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
     assert_eq!(line, "held\n");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let stdin = child.stdin.take(); // open until the end: its closing would end the worker in peace
     let output = child.wait_with_output().unwrap();
+    drop(stdin);
     let run = Run::of(&output).ends(130);
     assert!(run.err.starts_with("foldlog: interrupted\n  what to do: "), "{}", run.err);
 }
