@@ -538,8 +538,8 @@ fn one_folder_is_one_workspace_however_it_is_spelled() {
     // The slug came from the spelling: two spellings, one hash, two folders, two logs; and a key collided with a path.
     for (a, b) in [
         ("/Users/x/Proj", "/Users/x/../x/./Proj//"),
-        (r"C:\Work\App", r"c:/work/APP/"),
-        (r"\\?\C:\Work\App", r"C:\Work\App\."),
+        (r"C:\Code\App", r"c:/code/APP/"),
+        (r"\\?\C:\Code\App", r"C:\Code\App\."),
         (r"\\?\UNC\server\share\p", r"\\SERVER\share\P"),
     ] {
         assert_eq!(normalise(a), normalise(b), "{a} and {b}");
