@@ -102,6 +102,30 @@ fn what_was_made_is_durable_where_folders_cannot_be_synced() {
     }
 }
 
+/// Pages reach the disk out of order: zeros stand where the first lost frame was, and whole frames behind them. Who
+/// looks at the next 32 bytes alone takes that for the end, and appends in front of what is left over (CE 2c).
+#[test]
+fn zeros_at_the_end_hide_no_frames_behind_them() {
+    let machine = installed(Profile::Linux, 3, small());
+    let process = machine.process("a");
+    let (_store, workspace) = open(&process, small()).unwrap();
+    let _ = workspace.commit(Durability::Durable, push("a", 10)).unwrap();
+    let path = segments(&machine.disk()).remove(0);
+    let end = machine.disk().read(&path).unwrap().len();
+    let _ = workspace.commit(Durability::Buffered, push("b", 600)).unwrap();
+    let hole = end..machine.disk().read(&path).unwrap().len();
+    let _ = workspace.commit(Durability::Buffered, push("c", 600)).unwrap();
+    machine.kill(&process);
+    let mut disk = machine.disk().all_synced();
+    disk.mutate(&path, |bytes| bytes[hole].fill(0)).unwrap();
+    let machine = SimMachine::from_disk(&disk, 9);
+    let (_store, workspace) = open(&machine.process("next"), small()).unwrap();
+    assert_eq!(workspace.commit(Durability::Durable, push("d", 10)).unwrap().first, Seq(2));
+    super::crash_oracle::set_aside(&disk, &machine.disk()).unwrap();
+    let (_store, reader) = open(&machine.process("looks"), small().read_only(true)).unwrap();
+    assert_eq!((number(&reader), reader.health().findings), (2, vec![]));
+}
+
 /// What the record of a program holds before a call.
 fn before(ran: &Ran, call: &str) -> DiskState {
     let found = ran.record.boundaries.iter().find(|b| b.call.as_ref().is_some_and(|c| c.to_string() == call));
