@@ -13,6 +13,8 @@ use crate::vfs::{read_full, write_full};
 pub(crate) struct Placed {
     /// Where its bytes start and end in the batch.
     pub(crate) range: (usize, usize),
+    /// Length of its body, without pad.
+    pub(crate) body_len: usize,
     pub(crate) kind: FrameKind,
     pub(crate) crc: u32,
     pub(crate) seq: u64,
@@ -74,19 +76,14 @@ impl<'a> Batch<'a> {
         &self.frames
     }
 
-    /// The body and pad of a frame that was put.
-    pub(crate) fn body(&self, placed: &Placed, len: usize) -> &[u8] {
+    /// The body of a frame that was put.
+    pub(crate) fn body(&self, placed: &Placed) -> &[u8] {
         let start = placed.range.0 + super::format::FRAME_HEADER_LEN;
-        self.bytes.get(start..start + len).unwrap_or_default()
+        self.bytes.get(start..start + placed.body_len).unwrap_or_default()
     }
 
-    /// Puts a frame that takes `count` numbers; returns its place and the length of its body.
-    pub(crate) fn put(
-        &mut self,
-        kind: FrameKind,
-        count: u16,
-        body: impl FnOnce(&mut Vec<u8>),
-    ) -> (Placed, usize) {
+    /// Puts a frame that takes `count` numbers; returns its place.
+    pub(crate) fn put(&mut self, kind: FrameKind, count: u16, body: impl FnOnce(&mut Vec<u8>)) -> Placed {
         let seq = self.at.seq;
         let header = FrameHeader {
             seq,
@@ -105,14 +102,14 @@ impl<'a> Batch<'a> {
         });
         let len = (self.bytes.len() - start) as u64;
         self.at = Position { offset: self.at.offset + len, seq: seq + u64::from(count), link: crc };
-        let placed = Placed { range: (start, self.bytes.len()), kind, crc, seq, behind: self.at };
+        let placed = Placed { range: (start, self.bytes.len()), body_len, kind, crc, seq, behind: self.at };
         self.frames.push(placed);
-        (placed, body_len)
+        placed
     }
 
     /// Puts a control frame.
     pub(crate) fn put_control(&mut self, control: &Control) -> Placed {
-        let (mut placed, _) = self.put(control.kind(), 0, |out| control.encode(out));
+        let mut placed = self.put(control.kind(), 0, |out| control.encode(out));
         if let Control::Gap { to, .. } = control {
             self.at.seq = to + 1;
             placed.behind = self.at;

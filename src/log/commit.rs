@@ -6,6 +6,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::batch::{Batch, Memory};
 use super::draft::{Draft, Durability, Receipt};
@@ -27,41 +29,69 @@ thread_local! {
     static IN_CLOSURE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A commit that waits for a leader.
-struct Job {
-    closure: Mutex<Option<Closure>>,
+/// A commit on its way.
+struct Work {
+    closure: Option<Closure>,
     durability: Durability,
-    outcome: Mutex<Option<Outcome>>,
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Job({:?})", self.durability)
-    }
+    outcome: Option<Outcome>,
 }
 
 enum Outcome {
-    /// The receipt, and the lpos behind the commit.
-    Done(Receipt, u64),
+    /// In the batch, as the frame of this number, which ends at this offset; not yet on the file.
+    Placed(Receipt, usize, u64),
+    /// The receipt, the lpos behind the commit, and when LOCK was taken for it.
+    Done(Receipt, u64, Duration),
     Failed(Error),
     Panicked(Box<dyn Any + Send>),
 }
 
+/// A commit that waits for a leader.
+struct Job(Mutex<Work>);
+
 /// Memory that one commit leaves to the next; always empty.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
-    jobs: Vec<Arc<Job>>,
     pub(super) batch: Memory,
     pub(super) undoing: Vec<Undoing>,
 }
 
 /// Jobs in the order they came.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<Vec<Arc<Job>>>);
+pub(super) struct Queue {
+    jobs: Mutex<Vec<Arc<Job>>>,
+    /// How many there are, to be looked at without the lock: who queues a job then waits for the in-process mutex.
+    len: AtomicUsize,
+}
 
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Queue({})", self.0.lock().len())
+        write!(f, "Queue({})", self.len.load(Ordering::Relaxed))
+    }
+}
+
+impl Queue {
+    fn push(&self, job: &Arc<Job>) {
+        let mut jobs = self.jobs.lock();
+        jobs.push(Arc::clone(job));
+        self.len.store(jobs.len(), Ordering::Release);
+    }
+
+    /// Takes a job back; `false` if a leader has it in hand.
+    fn withdraw(&self, job: &Arc<Job>) -> bool {
+        let mut jobs = self.jobs.lock();
+        let before = jobs.len();
+        jobs.retain(|other| !Arc::ptr_eq(other, job));
+        self.len.store(jobs.len(), Ordering::Release);
+        jobs.len() < before
+    }
+
+    fn take(&self) -> Vec<Arc<Job>> {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut jobs = self.jobs.lock();
+        self.len.store(0, Ordering::Release);
+        std::mem::take(&mut *jobs)
     }
 }
 
@@ -93,15 +123,38 @@ impl Log {
             return Err(Error::new(ErrorKind::Reentrant, "commit to", self.paths.dir()));
         }
         self.check_writable()?;
-        let job = Arc::new(Job {
-            closure: Mutex::new(Some(Box::new(closure))),
-            durability,
-            outcome: Mutex::new(None),
-        });
-        self.queue.0.lock().push(Arc::clone(&job));
+        let mut work = Work { closure: Some(Box::new(closure)), durability, outcome: None };
+        let outcome = match self.writer.try_lock() {
+            // Nobody is at it, and nobody waits: no need to queue.
+            Some(mut writer) => {
+                self.lead(&mut writer, Some(&mut work));
+                drop(writer);
+                work.outcome
+            }
+            None => self.wait_for_turn(work)?,
+        };
+        self.tell();
+        match outcome {
+            Some(Outcome::Done(receipt, behind, now)) => {
+                let receipt = self.acknowledge(receipt, behind, now, durability)?;
+                super::housekeeping::look_after(self);
+                Ok(receipt)
+            }
+            Some(Outcome::Failed(error)) => Err(self.name_holder(error)),
+            Some(Outcome::Panicked(payload)) => resume_unwind(payload),
+            Some(Outcome::Placed(..)) | None => {
+                Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir()))
+            }
+        }
+    }
+
+    /// Queues a commit and waits until a leader has run it, or until it is this thread's turn to lead.
+    fn wait_for_turn(&self, work: Work) -> Result<Option<Outcome>> {
+        let job = Arc::new(Job(Mutex::new(work)));
+        self.queue.push(&job);
         let mut writer = match self.writer.try_lock_for(self.settings.lock_timeout) {
             Some(writer) => writer,
-            None if self.withdraw(&job) => {
+            None if self.queue.withdraw(&job) => {
                 let waited_ms = u64::try_from(self.settings.lock_timeout.as_millis()).unwrap_or(u64::MAX);
                 let busy = ErrorKind::Busy { holder: String::new(), waited_ms };
                 return Err(self.name_holder(Error::new(busy, "lock", self.paths.dir())));
@@ -109,35 +162,24 @@ impl Log {
             // A leader has it in hand and will answer.
             None => self.writer.lock(),
         };
-        if job.outcome.lock().is_none() {
-            self.lead(&mut writer);
+        if job.0.lock().outcome.is_none() {
+            self.lead(&mut writer, None);
         }
         drop(writer);
-        self.tell();
-        let outcome = job.outcome.lock().take();
-        match outcome {
-            Some(Outcome::Done(receipt, behind)) => {
-                let receipt = self.acknowledge(receipt, behind, durability)?;
-                super::housekeeping::look_after(self);
-                Ok(receipt)
-            }
-            Some(Outcome::Failed(error)) => Err(self.name_holder(error)),
-            Some(Outcome::Panicked(payload)) => resume_unwind(payload),
-            None => Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir())),
-        }
+        let outcome = job.0.lock().outcome.take();
+        Ok(outcome)
     }
 
-    fn withdraw(&self, job: &Arc<Job>) -> bool {
-        let mut queue = self.queue.0.lock();
-        let before = queue.len();
-        queue.retain(|other| !Arc::ptr_eq(other, job));
-        queue.len() < before
-    }
-
-    fn acknowledge(&self, mut receipt: Receipt, behind: u64, durability: Durability) -> Result<Receipt> {
+    fn acknowledge(
+        &self,
+        mut receipt: Receipt,
+        behind: u64,
+        now: Duration,
+        durability: Durability,
+    ) -> Result<Receipt> {
         // Before anything can fail: what could not be made durable is still to be settled, or told, at close.
         if receipt.count > 0 && !receipt.again {
-            self.durable.note_append(self.vfs.monotonic());
+            self.durable.note_append(now);
         }
         match durability {
             Durability::Durable => {
@@ -150,7 +192,7 @@ impl Log {
                 receipt.durable = true;
             }
             Durability::Interval(ms) => {
-                self.durable.want_within(self.vfs.monotonic(), ms);
+                self.durable.want_within(now, ms);
                 receipt.durable = self.durable.covers(behind);
             }
             Durability::Buffered => receipt.durable = self.durable.covers(behind),
@@ -158,28 +200,44 @@ impl Log {
         Ok(receipt)
     }
 
-    /// Runs everything that is queued. The in-process mutex is held.
-    fn lead(&self, writer: &mut Writer) {
-        self.prepare_successor(writer);
+    /// Runs everything that is queued, and this thread's own. The in-process mutex is held.
+    fn lead(&self, writer: &mut Writer, own: Option<&mut Work>) {
+        if writer.nearly_full {
+            self.prepare_successor(writer);
+        }
         let entered = self.enter(writer, self.settings.lock_timeout);
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
-        let mut jobs = std::mem::replace(&mut *self.queue.0.lock(), std::mem::take(&mut writer.spare.jobs));
-        let (held, mut view, mut file_len) = match entered {
-            Ok(entered) => entered,
-            Err(error) => {
-                for job in &jobs {
-                    job.fail(error.duplicate());
-                }
-                return;
+        let jobs = self.queue.take();
+        let mut queued: Vec<_> = jobs.iter().map(|job| job.0.lock()).collect();
+        let mut works: Vec<&mut Work>;
+        let mut alone;
+        let works: &mut [&mut Work] = match own {
+            Some(own) if queued.is_empty() => {
+                alone = [own];
+                &mut alone
+            }
+            own => {
+                works = queued.iter_mut().map(|work| &mut **work).chain(own).collect();
+                &mut works
             }
         };
-        let mut rest = jobs.as_slice();
-        while let Some((first, _)) = rest.split_first() {
-            match self.run(writer, &mut view, rest, file_len) {
-                Ok(done) => rest = rest.get(done..).unwrap_or_default(),
+        match entered {
+            Ok((held, mut view, file_len)) => {
+                self.run_all(writer, &mut view, works, file_len);
+                drop(view);
+                drop(held);
+            }
+            Err(error) => works.iter_mut().for_each(|work| work.fail(&error)),
+        }
+    }
+
+    fn run_all(&self, writer: &mut Writer, view: &mut View, works: &mut [&mut Work], mut file_len: u64) {
+        let mut rest = works;
+        loop {
+            match self.run(writer, view, rest, file_len) {
+                Ok(done) => rest = rest.get_mut(done..).unwrap_or_default(),
                 Err(error) => {
-                    first.fail(error.duplicate());
-                    rest.iter().for_each(|job| job.fail(error.duplicate()));
+                    rest.iter_mut().for_each(|work| work.fail(&error));
                     break;
                 }
             }
@@ -190,73 +248,80 @@ impl Log {
                 file_len = stat.len;
             }
         }
-        drop(view);
-        drop(held);
-        jobs.clear();
-        writer.spare.jobs = jobs;
+        writer.nearly_full = view.at.offset >= self.nearly_full_at();
     }
 
-    /// Runs jobs until the batch is large enough, writes it, and answers them; returns how many were answered.
-    fn run(&self, writer: &mut Writer, view: &mut View, jobs: &[Arc<Job>], file_len: u64) -> Result<usize> {
-        let mut file_len = file_len;
+    /// Runs commits until the batch is large enough, writes it, and answers them; returns how many were answered.
+    fn run(
+        &self,
+        writer: &mut Writer,
+        view: &mut View,
+        works: &mut [&mut Work],
+        mut file_len: u64,
+    ) -> Result<usize> {
         if self.rotate_if_full(writer, view)? {
             file_len = view.at.offset;
         }
         let Some(active) = view.active.clone() else {
             return Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir()));
         };
-        if !active.owns_bytes() && jobs.iter().any(|job| job.durability != Durability::Buffered) {
+        if !active.owns_bytes() && works.iter().any(|work| work.durability != Durability::Buffered) {
             self.own_bytes(view, &active)?;
         }
         let (mut batch, mut undoing) = self.start_batch(writer, view, &active)?;
-        let mut placed: Vec<(&Arc<Job>, Receipt, usize, u64)> = Vec::with_capacity(jobs.len());
+        let prefix = batch.frames().len();
         let mut answered = 0;
-        for job in jobs {
+        for work in works.iter_mut() {
             if batch.position().offset - view.at.offset > u64::from(active.header.max_body) {
                 break;
             }
             answered += 1;
-            match self.run_one(job, view, &mut batch, &mut undoing, active.header.max_body) {
-                Ok(receipt) => placed.push((job, receipt, batch.frames().len(), batch.position().offset)),
-                Err(outcome) => *job.outcome.lock() = Some(outcome),
-            }
+            let ran = self.run_one(work, view, &mut batch, &mut undoing, active.header.max_body);
+            work.outcome = Some(match ran {
+                Ok(receipt) => Outcome::Placed(receipt, batch.frames().len(), batch.position().offset),
+                Err(outcome) => outcome,
+            });
         }
-        let first_frame = undoing.iter().filter(|u| matches!(u, Undoing::Control(_))).count();
-        if batch.frames().len() == first_frame {
+        let (whole, error) = if batch.frames().len() == prefix {
             // Nothing to write: what was prepared for a first append waits for one.
-            for undo in undoing.iter().rev() {
+            for undo in undoing.drain(..).rev() {
                 if let Undoing::Control(control) = undo {
-                    view.state.undo_control(control);
+                    view.state.undo_control(&control);
                 }
             }
             writer.spare.batch = batch.into_memory();
-            for (job, receipt, ..) in placed {
-                job.done(receipt, view, view.end_lpos());
-            }
-            return Ok(answered);
-        }
-        let (whole, error) = self.write_batch(writer, view, &active, batch, undoing, file_len);
-        for (job, receipt, frames, behind) in placed {
-            match (&error, frames <= whole) {
-                (_, true) if frames == 0 => job.done(receipt, view, view.end_lpos()),
-                (_, true) => job.done(receipt, view, active.header.lpos(behind)),
-                (Some(error), false) => job.fail(error.duplicate()),
-                (None, false) => job.fail(Error::new(ErrorKind::Io, "append to", &active.path)),
-            }
+            writer.spare.undoing = undoing;
+            (prefix, None)
+        } else {
+            self.write_batch(writer, view, &active, batch, undoing, file_len)
+        };
+        for work in works.iter_mut().take(answered) {
+            work.outcome = match work.outcome.take() {
+                Some(Outcome::Placed(receipt, frames, behind)) if frames <= whole => {
+                    // Where nothing was to be written, what had been prepared for a first append is not there.
+                    let behind = active.header.lpos(behind.min(view.at.offset));
+                    Some(Outcome::Done(settled(receipt, view), behind, writer.entered))
+                }
+                Some(Outcome::Placed(..)) => Some(Outcome::Failed(match &error {
+                    Some(error) => error.duplicate(),
+                    None => Error::new(ErrorKind::Io, "append to", &active.path),
+                })),
+                answered => answered,
+            };
         }
         Ok(answered)
     }
 
     fn run_one(
         &self,
-        job: &Job,
+        work: &mut Work,
         view: &mut View,
         batch: &mut Batch<'_>,
         undoing: &mut Vec<Undoing>,
         max_body: u32,
     ) -> std::result::Result<Receipt, Outcome> {
         let mut draft = Draft::default();
-        if let Some(closure) = job.closure.lock().take() {
+        if let Some(closure) = work.closure.take() {
             IN_CLOSURE.set(true);
             let ran = catch_unwind(AssertUnwindSafe(|| closure(&view.state, &mut draft)));
             IN_CLOSURE.set(false);
@@ -296,12 +361,12 @@ impl Log {
             operation: draft.request(),
         };
         let mut revisions = Vec::new();
-        let (placed, body_len) = batch.put(FrameKind::COMMIT, count, |out| {
+        let placed = batch.put(FrameKind::COMMIT, count, |out| {
             preamble.encode(out);
             revisions = draft.encode(&view.state, first, out);
         });
         // What was encoded is read back before it is believed: the fold sees exactly what others will read.
-        match Commit::decode(first.0, count, batch.body(&placed, body_len)) {
+        match Commit::decode(first.0, count, batch.body(&placed)) {
             Ok(commit) => {
                 let undo = view.state.apply(&commit, count, &self.settings.vocabulary);
                 undoing.push(Undoing::Commit(undo));
@@ -317,21 +382,18 @@ impl Log {
     }
 }
 
-impl Job {
-    fn fail(&self, error: Error) {
-        let mut outcome = self.outcome.lock();
-        if outcome.is_none() {
-            *outcome = Some(Outcome::Failed(error));
-        }
+impl Work {
+    fn fail(&mut self, error: &Error) {
+        self.outcome.get_or_insert_with(|| Outcome::Failed(error.duplicate()));
     }
+}
 
-    fn done(&self, mut receipt: Receipt, view: &View, behind: u64) {
-        let last = if receipt.count == 0 {
-            receipt.first
-        } else {
-            Seq(receipt.first.0 + u64::from(receipt.count) - 1)
-        };
-        receipt.cursor = view.state.cursor_at(last);
-        *self.outcome.lock() = Some(Outcome::Done(receipt, behind));
-    }
+/// A receipt with its cursor, once the commit stands.
+fn settled(mut receipt: Receipt, view: &View) -> Receipt {
+    let last = match receipt.count {
+        0 => receipt.first,
+        count => Seq(receipt.first.0 + u64::from(count) - 1),
+    };
+    receipt.cursor = view.state.cursor_at(last);
+    receipt
 }

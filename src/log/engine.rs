@@ -4,7 +4,7 @@
 //! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::classify::{Hints, Place, Verdict, classify};
 use super::commit::{Queue, Spare};
 use super::control_frame::Control;
+use super::envelope::Commit;
 use super::finding::{Finding, Severity};
 use super::health::{Health, OpenReport, Status};
 use super::lock::{Held, LockFile, Rank, same};
@@ -54,6 +55,10 @@ pub(super) struct Writer {
     /// Whether this session lists the log: it has found a witness or appended an Epoch.
     listed: bool,
     paths_checked: Option<Duration>,
+    /// When LOCK was last taken.
+    pub(super) entered: Duration,
+    /// Whether a successor may have to be prepared before the next commit.
+    pub(super) nearly_full: bool,
     pub(super) prepared: Option<super::rotate::Prepared>,
     pub(super) spare: Spare,
 }
@@ -79,6 +84,8 @@ pub struct Log {
     pub(super) durable: Durable,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
+    /// Whether there is any, to be looked at without the lock.
+    has_untold: AtomicBool,
     forks: u64,
     /// Whether the housekeeping thread looks after this log.
     pub(super) adopted: AtomicBool,
@@ -118,6 +125,8 @@ impl Log {
             id: u32::from_le_bytes(id),
             listed: false,
             paths_checked: None,
+            entered: Duration::ZERO,
+            nearly_full: true,
             prepared: None,
             spare: Spare::default(),
         };
@@ -144,6 +153,7 @@ impl Log {
             durable,
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
+            has_untold: AtomicBool::new(false),
             forks,
             adopted: AtomicBool::new(false),
         });
@@ -267,14 +277,8 @@ impl Log {
             if view.too_new.is_some() {
                 return Ok(());
             }
-            if view.damage.is_none()
-                && view.sealed.is_none()
-                && let Some(active) = &view.active
-            {
-                let stat = active.file.stat().context("look at", &active.path)?;
-                if stat.len == view.at.offset && stat.links > 0 {
-                    return Ok(());
-                }
+            if view.damage.is_none() && view.is_at_end()? {
+                return Ok(());
             }
         }
         let mut view = self.view.write();
@@ -448,6 +452,7 @@ impl Log {
     /// Compares LOCK's and the active segment's handle with their paths, if the last time is longer ago than this.
     pub(super) fn check_paths(&self, writer: &mut Writer, view: &View, older_than: Duration) -> Result<()> {
         let now = self.vfs.monotonic();
+        writer.entered = now;
         if writer.paths_checked.is_some_and(|then| now.saturating_sub(then) < older_than) {
             return Ok(());
         }
@@ -594,10 +599,18 @@ impl Log {
         file_len: u64,
     ) -> (usize, Option<Error>) {
         let written = batch.write(file_len);
-        for undo in undoing.drain(written.whole.min(undoing.len())..).rev() {
+        let lost = batch.frames().get(written.whole..).unwrap_or_default();
+        for (placed, undo) in lost.iter().zip(undoing.drain(written.whole.min(undoing.len())..)).rev() {
             match undo {
                 Undoing::Control(control) => view.state.undo_control(&control),
-                Undoing::Commit(undo) => view.state.undo(undo),
+                Undoing::Commit(undo) => {
+                    let count = u16::try_from(placed.behind.seq - placed.seq).unwrap_or(u16::MAX);
+                    let commit = Commit::decode(placed.seq, count, batch.body(placed));
+                    debug_assert!(commit.is_ok(), "it was read back when it was put");
+                    if let Ok(commit) = commit {
+                        view.state.undo(&commit, undo);
+                    }
+                }
                 Undoing::Nothing => {}
             }
         }
@@ -683,10 +696,15 @@ impl Log {
         }
         findings.push(finding.clone());
         self.untold.lock().push(finding);
+        self.has_untold.store(true, Ordering::Release);
     }
 
     /// Tells the callback what it has not been told. No lock of the engine is held.
     pub(super) fn tell(&self) {
+        if !self.has_untold.load(Ordering::Acquire) {
+            return;
+        }
+        self.has_untold.store(false, Ordering::Release);
         let untold = std::mem::take(&mut *self.untold.lock());
         if let Some(on_event) = &self.settings.on_event {
             untold.iter().for_each(|finding| on_event(finding));

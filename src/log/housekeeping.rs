@@ -56,7 +56,7 @@ pub(super) fn look_after(log: &Arc<Log>) {
     if log.settings.housekeeping == Housekeeping::Off {
         return;
     }
-    if !log.adopted.swap(true, Ordering::AcqRel) {
+    if !log.adopted.load(Ordering::Acquire) && !log.adopted.swap(true, Ordering::AcqRel) {
         adopt(log);
     } else if log.durable.take_news() {
         let shared = shared(log.vfs.forks());

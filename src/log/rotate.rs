@@ -93,7 +93,7 @@ impl Log {
         let ordinal = {
             let view = self.view.read();
             let Some(active) = &view.active else { return };
-            if view.at.offset < self.settings.segment_size / 4 * 3 || view.damage.is_some() {
+            if view.at.offset < self.nearly_full_at() || view.damage.is_some() {
                 return;
             }
             active.header.ordinal_b + 1
@@ -114,6 +114,11 @@ impl Log {
                 remedy: e.kind().remedy(),
             }),
         }
+    }
+
+    /// From this offset on the next segment is prepared.
+    pub(super) fn nearly_full_at(&self) -> u64 {
+        self.settings.segment_size / 4 * 3
     }
 
     fn prepare(&self, ordinal: u64) -> Result<Prepared> {

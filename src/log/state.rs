@@ -134,7 +134,8 @@ pub struct State {
 /// What [`State::apply`] replaced, to take a commit back that did not reach the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    keys: Vec<(Key, Option<Known>)>,
+    /// What was known before of the key of each event that has one, in the commit's order.
+    keys: Vec<Option<Known>>,
     operation: Option<OpId>,
     forgotten: Option<(Seq, OpId, Remembered, Seq)>,
     last: Seq,
@@ -368,7 +369,7 @@ impl State {
             if event.key_kind != KeyKind::NONE {
                 let old = self.put(&event);
                 if let Some(undo) = &mut undo {
-                    undo.keys.push((event.to_key(), old));
+                    undo.keys.push(old);
                 }
             }
         }
@@ -418,8 +419,10 @@ impl State {
     }
 
     /// Takes the last applied commit back. Commits are taken back in the reverse order of their application.
-    pub(crate) fn undo(&mut self, undo: Undo) {
-        for (key, old) in undo.keys.into_iter().rev() {
+    pub(crate) fn undo(&mut self, commit: &Commit<'_>, undo: Undo) {
+        let has_key = |event: &Envelope<'_>| event.kind != EVENT_ELIDED && event.key_kind != KeyKind::NONE;
+        let keys: Vec<Key> = commit.events().filter(has_key).map(|event| event.to_key()).collect();
+        for (key, old) in keys.into_iter().zip(undo.keys).rev() {
             match old {
                 Some(known) => self.keys.insert(key, known),
                 None => self.keys.remove(&key),

@@ -30,17 +30,51 @@ pub(super) struct Durable {
     gate: Mutex<()>,
     poisoned: AtomicBool,
     poison_unwritten: AtomicBool,
-    due: Mutex<Due>,
+    /// When an `Interval` commit is to be synced.
+    sync_at: Deadline,
+    /// When the quiet second ends.
+    mark_at: Deadline,
     /// Whether something came due earlier than the housekeeping thread was told.
     news: AtomicBool,
     /// Whether the folders that lead to the log have been synced by this process.
     names_synced: AtomicBool,
 }
 
+/// A time of [`crate::vfs::Vfs::monotonic`] in nanoseconds, or none (0). Set by every commit, so without a lock.
 #[derive(Debug, Default)]
-struct Due {
-    sync_at: Option<Duration>,
-    mark_at: Option<Duration>,
+struct Deadline(AtomicU64);
+
+impl Deadline {
+    fn word(at: Duration) -> u64 {
+        u64::try_from(at.as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn get(&self) -> Option<Duration> {
+        Some(self.0.load(Ordering::Acquire)).filter(|at| *at != 0).map(Duration::from_nanos)
+    }
+
+    fn is_over(&self, now: Duration) -> bool {
+        self.get().is_some_and(|at| at <= now)
+    }
+
+    /// Sets it; returns whether there was none.
+    fn set(&self, at: Duration) -> bool {
+        self.0.swap(Self::word(at), Ordering::AcqRel) == 0
+    }
+
+    /// Sets it unless there is an earlier one; returns whether it did.
+    fn set_earlier(&self, at: Duration) -> bool {
+        let at = Self::word(at);
+        let lower = |now| (now == 0 || at < now).then_some(at);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, lower).is_ok()
+    }
+
+    /// Clears it, unless it has been set anew since it was `seen`.
+    fn clear(&self, seen: Option<Duration>) {
+        if let Some(seen) = seen {
+            let _ = self.0.compare_exchange(Self::word(seen), 0, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
 }
 
 impl Durable {
@@ -51,7 +85,8 @@ impl Durable {
             gate: Mutex::new(()),
             poisoned: AtomicBool::new(poisoned),
             poison_unwritten: AtomicBool::new(false),
-            due: Mutex::new(Due::default()),
+            sync_at: Deadline::default(),
+            mark_at: Deadline::default(),
             news: AtomicBool::new(false),
             names_synced: AtomicBool::new(false),
         }
@@ -66,6 +101,9 @@ impl Durable {
     }
 
     pub(super) fn raise_seq(&self, seq: u64) {
+        if self.seq() >= seq {
+            return;
+        }
         self.seq.fetch_max(seq, Ordering::AcqRel);
     }
 
@@ -80,10 +118,7 @@ impl Durable {
 
     /// Asks for a sync within so many milliseconds.
     pub(super) fn want_within(&self, now: Duration, ms: u32) {
-        let at = now + Duration::from_millis(ms.into());
-        let mut due = self.due.lock();
-        if due.sync_at.is_none_or(|earlier| at < earlier) {
-            due.sync_at = Some(at);
+        if self.sync_at.set_earlier(now + Duration::from_millis(ms.into())) {
             self.news.store(true, Ordering::Release);
         }
     }
@@ -95,15 +130,14 @@ impl Durable {
     /// Starts the quiet second anew.
     pub(super) fn note_append(&self, now: Duration) {
         // The thread need not hear of a second that starts anew: it finds out when it comes for the old one.
-        if self.due.lock().mark_at.replace(now + QUIET).is_none() {
+        if self.mark_at.set(now + QUIET) {
             self.news.store(true, Ordering::Release);
         }
     }
 
     /// When something is to be done next.
     pub(super) fn next_due(&self) -> Option<Duration> {
-        let due = self.due.lock();
-        due.sync_at.into_iter().chain(due.mark_at).min()
+        self.sync_at.get().into_iter().chain(self.mark_at.get()).min()
     }
 
     /// A process that could not leave POISON tries again whenever it is asked to write.
@@ -126,13 +160,14 @@ impl Log {
     /// For a sync, and shortly for LOCK if this process has not written to the segment before.
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
+        let due = self.durable.sync_at.get();
         self.refresh()?;
         let (end, seq) = {
             let view = self.view.read();
             (view.end_lpos(), view.state.last().0)
         };
         self.make_durable(end, seq)?;
-        self.durable.due.lock().sync_at = None;
+        self.durable.sync_at.clear(due);
         Ok(())
     }
 
@@ -290,16 +325,11 @@ impl Log {
     pub fn tick(&self) -> Result<Option<Duration>> {
         self.check_fork()?;
         let now = self.vfs.monotonic();
-        let (sync, mark) = {
-            let due = self.durable.due.lock();
-            (due.sync_at.is_some_and(|at| at <= now), due.mark_at.is_some_and(|at| at <= now))
-        };
-        if mark {
+        if self.durable.mark_at.is_over(now) {
+            let due = self.durable.mark_at.get();
             self.mark()?;
-            let mut due = self.durable.due.lock();
-            due.mark_at = None;
-            due.sync_at = None;
-        } else if sync {
+            self.durable.mark_at.clear(due);
+        } else if self.durable.sync_at.is_over(now) {
             self.flush()?;
         }
         self.tell();
@@ -346,8 +376,9 @@ impl Log {
         if self.durable.next_due().is_none() || self.session.is_none() {
             return Ok(());
         }
+        let due = self.durable.mark_at.get();
         self.mark()?;
-        *self.durable.due.lock() = Due::default();
+        self.durable.mark_at.clear(due);
         Ok(())
     }
 }

@@ -168,6 +168,13 @@ impl View {
         self.active.as_ref().map_or(0, |active| active.header.lpos(self.at.offset))
     }
 
+    /// Whether the active segment is there and ends where this stands, with no Seal behind.
+    pub(crate) fn is_at_end(&self) -> Result<bool> {
+        let (Some(active), None) = (&self.active, &self.sealed) else { return Ok(false) };
+        let stat = active.file.stat().context("look at", &active.path)?;
+        Ok(stat.len == self.at.offset && stat.links > 0)
+    }
+
     /// Reads on from the bytes, over Seals into live successors.
     ///
     /// # Errors
@@ -181,6 +188,10 @@ impl View {
         how: Open,
     ) -> Result<Tail> {
         loop {
+            // The common case first, with one system call and nothing cloned.
+            if self.is_at_end()? {
+                return Ok(Tail::Clean { len: self.at.offset });
+            }
             let Some(active) = self.active.clone() else { return Ok(Tail::Broken) };
             if let Some((seal, last_crc)) = self.sealed {
                 if !self.enter_successor(vfs, paths, log, &active.header, &seal, how)? {
@@ -191,9 +202,6 @@ impl View {
             let stat = active.file.stat().context("look at", &active.path)?;
             if stat.len < self.at.offset {
                 return Err(replaced(&active, "it is shorter than what was read from it"));
-            }
-            if stat.len == self.at.offset && stat.links > 0 {
-                return Ok(Tail::Clean { len: stat.len });
             }
             let mut probe = [0; FRAME_HEADER_LEN];
             let n = read_full(&*active.file, &mut probe, self.at.offset).context("read", &active.path)?;

@@ -30,6 +30,7 @@ pub struct Session {
     name: String,
     lock: Box<dyn VfsFile>,
     info: Mutex<Info>,
+    id: u64,
     forks: u64,
 }
 
@@ -65,6 +66,7 @@ impl Session {
                 name,
                 lock,
                 info: Mutex::new(info),
+                id,
                 forks: process.forks,
             };
             let published = session.write_info(&session.info.lock()).and_then(|()| {
@@ -90,7 +92,7 @@ impl Session {
 
     /// Its random number, as commits name it.
     pub fn id(&self) -> u64 {
-        self.info.lock().session
+        self.id
     }
 
     /// Whether its file still stands under its name; a session whose file has gone proves nothing to others.
