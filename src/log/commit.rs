@@ -29,11 +29,27 @@ thread_local! {
     static IN_CLOSURE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A commit on its way.
-struct Work {
-    closure: Option<Closure>,
+/// A commit that is being run.
+struct Slot<'a> {
+    closure: Option<Run<'a>>,
     durability: Durability,
-    outcome: Option<Outcome>,
+    outcome: &'a mut Option<Outcome>,
+}
+
+/// A closure, and where it is.
+enum Run<'a> {
+    Queued(Closure),
+    /// On the stack of the thread that leads; run at most once.
+    Own(&'a mut dyn FnMut(&State, &mut Draft) -> Result<()>),
+}
+
+impl Run<'_> {
+    fn run(self, state: &State, draft: &mut Draft) -> Result<()> {
+        match self {
+            Run::Queued(closure) => closure(state, draft),
+            Run::Own(closure) => closure(state, draft),
+        }
+    }
 }
 
 enum Outcome {
@@ -46,6 +62,12 @@ enum Outcome {
 }
 
 /// A commit that waits for a leader.
+struct Work {
+    closure: Option<Closure>,
+    durability: Durability,
+    outcome: Option<Outcome>,
+}
+
 struct Job(Mutex<Work>);
 
 /// Memory that one commit leaves to the next; always empty.
@@ -53,6 +75,7 @@ struct Job(Mutex<Work>);
 pub(super) struct Spare {
     pub(super) batch: Memory,
     pub(super) undoing: Vec<Undoing>,
+    draft: Draft,
 }
 
 /// Jobs in the order they came.
@@ -123,15 +146,23 @@ impl Log {
             return Err(Error::new(ErrorKind::Reentrant, "commit to", self.paths.dir()));
         }
         self.check_writable()?;
-        let mut work = Work { closure: Some(Box::new(closure)), durability, outcome: None };
         let outcome = match self.writer.try_lock() {
             // Nobody is at it, and nobody waits: no need to queue.
             Some(mut writer) => {
-                self.lead(&mut writer, Some(&mut work));
+                let (mut closure, mut outcome) = (Some(closure), None);
+                let mut run = |state: &State, draft: &mut Draft| match closure.take() {
+                    Some(closure) => closure(state, draft),
+                    None => Ok(()),
+                };
+                let closure = Some(Run::Own(&mut run));
+                self.lead(&mut writer, Some(Slot { closure, durability, outcome: &mut outcome }));
                 drop(writer);
-                work.outcome
+                outcome
             }
-            None => self.wait_for_turn(work)?,
+            None => {
+                let closure = Some(Box::new(closure) as Closure);
+                self.wait_for_turn(Work { closure, durability, outcome: None })?
+            }
         };
         self.tell();
         match outcome {
@@ -201,7 +232,7 @@ impl Log {
     }
 
     /// Runs everything that is queued, and this thread's own. The in-process mutex is held.
-    fn lead(&self, writer: &mut Writer, own: Option<&mut Work>) {
+    fn lead(&self, writer: &mut Writer, own: Option<Slot<'_>>) {
         if writer.nearly_full {
             self.prepare_successor(writer);
         }
@@ -209,35 +240,42 @@ impl Log {
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
         let jobs = self.queue.take();
         let mut queued: Vec<_> = jobs.iter().map(|job| job.0.lock()).collect();
-        let mut works: Vec<&mut Work>;
+        let mut several: Vec<Slot<'_>>;
         let mut alone;
-        let works: &mut [&mut Work] = match own {
+        let slots: &mut [Slot<'_>] = match own {
             Some(own) if queued.is_empty() => {
-                alone = [own];
+                alone = [own.shorter()];
                 &mut alone
             }
             own => {
-                works = queued.iter_mut().map(|work| &mut **work).chain(own).collect();
-                &mut works
+                several = queued
+                    .iter_mut()
+                    .map(|work| {
+                        let Work { closure, durability, outcome } = &mut **work;
+                        Slot { closure: closure.take().map(Run::Queued), durability: *durability, outcome }
+                    })
+                    .chain(own.map(Slot::shorter))
+                    .collect();
+                &mut several
             }
         };
         match entered {
             Ok((held, mut view, file_len)) => {
-                self.run_all(writer, &mut view, works, file_len);
+                self.run_all(writer, &mut view, slots, file_len);
                 drop(view);
                 drop(held);
             }
-            Err(error) => works.iter_mut().for_each(|work| work.fail(&error)),
+            Err(error) => slots.iter_mut().for_each(|slot| slot.fail(&error)),
         }
     }
 
-    fn run_all(&self, writer: &mut Writer, view: &mut View, works: &mut [&mut Work], mut file_len: u64) {
-        let mut rest = works;
+    fn run_all(&self, writer: &mut Writer, view: &mut View, slots: &mut [Slot<'_>], mut file_len: u64) {
+        let mut rest = slots;
         loop {
             match self.run(writer, view, rest, file_len) {
                 Ok(done) => rest = rest.get_mut(done..).unwrap_or_default(),
                 Err(error) => {
-                    rest.iter_mut().for_each(|work| work.fail(&error));
+                    rest.iter_mut().for_each(|slot| slot.fail(&error));
                     break;
                 }
             }
@@ -256,7 +294,7 @@ impl Log {
         &self,
         writer: &mut Writer,
         view: &mut View,
-        works: &mut [&mut Work],
+        slots: &mut [Slot<'_>],
         mut file_len: u64,
     ) -> Result<usize> {
         if self.rotate_if_full(writer, view)? {
@@ -265,23 +303,26 @@ impl Log {
         let Some(active) = view.active.clone() else {
             return Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir()));
         };
-        if !active.owns_bytes() && works.iter().any(|work| work.durability != Durability::Buffered) {
+        if !active.owns_bytes() && slots.iter().any(|slot| slot.durability != Durability::Buffered) {
             self.own_bytes(view, &active)?;
         }
         let (mut batch, mut undoing) = self.start_batch(writer, view, &active)?;
         let prefix = batch.frames().len();
         let mut answered = 0;
-        for work in works.iter_mut() {
+        let mut draft = std::mem::take(&mut writer.spare.draft);
+        for slot in slots.iter_mut() {
             if batch.position().offset - view.at.offset > u64::from(active.header.max_body) {
                 break;
             }
             answered += 1;
-            let ran = self.run_one(work, view, &mut batch, &mut undoing, active.header.max_body);
-            work.outcome = Some(match ran {
+            let ran = self.run_one(slot, &mut draft, view, &mut batch, &mut undoing, active.header.max_body);
+            draft.clear();
+            *slot.outcome = Some(match ran {
                 Ok(receipt) => Outcome::Placed(receipt, batch.frames().len(), batch.position().offset),
                 Err(outcome) => outcome,
             });
         }
+        writer.spare.draft = draft;
         let (whole, error) = if batch.frames().len() == prefix {
             // Nothing to write: what was prepared for a first append waits for one.
             for undo in undoing.drain(..).rev() {
@@ -295,8 +336,8 @@ impl Log {
         } else {
             self.write_batch(writer, view, &active, batch, undoing, file_len)
         };
-        for work in works.iter_mut().take(answered) {
-            work.outcome = match work.outcome.take() {
+        for slot in slots.iter_mut().take(answered) {
+            *slot.outcome = match slot.outcome.take() {
                 Some(Outcome::Placed(receipt, frames, behind)) if frames <= whole => {
                     // Where nothing was to be written, what had been prepared for a first append is not there.
                     let behind = active.header.lpos(behind.min(view.at.offset));
@@ -314,16 +355,16 @@ impl Log {
 
     fn run_one(
         &self,
-        work: &mut Work,
+        slot: &mut Slot<'_>,
+        draft: &mut Draft,
         view: &mut View,
         batch: &mut Batch<'_>,
         undoing: &mut Vec<Undoing>,
         max_body: u32,
     ) -> std::result::Result<Receipt, Outcome> {
-        let mut draft = Draft::default();
-        if let Some(closure) = work.closure.take() {
+        if let Some(closure) = slot.closure.take() {
             IN_CLOSURE.set(true);
-            let ran = catch_unwind(AssertUnwindSafe(|| closure(&view.state, &mut draft)));
+            let ran = catch_unwind(AssertUnwindSafe(|| closure.run(&view.state, draft)));
             IN_CLOSURE.set(false);
             ran.map_err(Outcome::Panicked)?.map_err(Outcome::Failed)?;
         }
@@ -382,7 +423,19 @@ impl Log {
     }
 }
 
-impl Work {
+impl<'a> Slot<'a> {
+    /// The same slot for a shorter time, so that it fits beside others.
+    fn shorter<'s>(self) -> Slot<'s>
+    where
+        'a: 's,
+    {
+        let closure = self.closure.map(|run| match run {
+            Run::Queued(closure) => Run::Queued(closure),
+            Run::Own(closure) => Run::Own(closure),
+        });
+        Slot { closure, durability: self.durability, outcome: self.outcome }
+    }
+
     fn fail(&mut self, error: &Error) {
         self.outcome.get_or_insert_with(|| Outcome::Failed(error.duplicate()));
     }

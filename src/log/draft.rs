@@ -72,6 +72,13 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Empties it; its memory stays.
+    pub(crate) fn clear(&mut self) {
+        self.events.clear();
+        self.expectations.clear();
+        self.operation = None;
+    }
+
     /// Adds an event.
     pub fn push(&mut self, event: NewEvent) -> &mut Self {
         self.events.push(event);

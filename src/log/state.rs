@@ -134,8 +134,9 @@ pub struct State {
 /// What [`State::apply`] replaced, to take a commit back that did not reach the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// What was known before of the key of each event that has one, in the commit's order.
-    keys: Vec<Option<Known>>,
+    /// What was known before of the key of the first event that has one, and of the others', in the commit's order.
+    first: Option<Option<Known>>,
+    others: Vec<Option<Known>>,
     operation: Option<OpId>,
     forgotten: Option<(Seq, OpId, Remembered, Seq)>,
     last: Seq,
@@ -369,7 +370,10 @@ impl State {
             if event.key_kind != KeyKind::NONE {
                 let old = self.put(&event);
                 if let Some(undo) = &mut undo {
-                    undo.keys.push(old);
+                    match undo.first {
+                        None => undo.first = Some(old),
+                        Some(_) => undo.others.push(old),
+                    }
                 }
             }
         }
@@ -422,7 +426,8 @@ impl State {
     pub(crate) fn undo(&mut self, commit: &Commit<'_>, undo: Undo) {
         let has_key = |event: &Envelope<'_>| event.kind != EVENT_ELIDED && event.key_kind != KeyKind::NONE;
         let keys: Vec<Key> = commit.events().filter(has_key).map(|event| event.to_key()).collect();
-        for (key, old) in keys.into_iter().zip(undo.keys).rev() {
+        let before: Vec<_> = undo.first.into_iter().chain(undo.others).collect();
+        for (key, old) in keys.into_iter().zip(before).rev() {
             match old {
                 Some(known) => self.keys.insert(key, known),
                 None => self.keys.remove(&key),
