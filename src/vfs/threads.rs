@@ -74,6 +74,9 @@ impl<T> RwLock<T> {
     }
 }
 
+/// How often who waits for a [`FairMutex`] looks and yields before it sleeps.
+const SPINS: u32 = 64;
+
 /// A mutex that is handed from thread to thread in the order they came, and waited for no longer than one likes.
 #[derive(Debug, Default)]
 pub(crate) struct FairMutex<T> {
@@ -134,6 +137,13 @@ impl<T> FairMutex<T> {
         )]
         let now = Instant::now;
         let start = now();
+        // The owner is about a commit away from handing over; being woken up takes longer than that.
+        for _ in 0..SPINS {
+            thread::yield_now();
+            if self.gate.lock().owner == Some(ticket) {
+                return Some(self.enter());
+            }
+        }
         loop {
             let left = time.saturating_sub(now() - start);
             thread::park_timeout(left);
