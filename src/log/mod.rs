@@ -23,6 +23,7 @@ mod housekeeping;
 mod lock;
 pub mod meta;
 mod paths;
+pub(crate) mod publish;
 mod quarantine;
 pub mod reader;
 mod repair;

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use super::SegmentId;
 use super::control_frame::RecoveryMark;
 use super::paths::Paths;
+use super::publish::{publish, write_new};
 use crate::error::{Context as _, Error, Result};
-use crate::vfs::{Existing, Open, Vfs, sync_name, write_full};
+use crate::vfs::Vfs;
 
 /// Why bytes were set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +49,9 @@ pub(super) fn set_aside(vfs: &dyn Vfs, paths: &Paths, note: &Note<'_>, bytes: &[
     }
     let name = format!("{stem}.note");
     let temporary = dir.join(format!(".new-{stem}"));
-    write_new(vfs, &temporary, text(note, bytes).as_bytes())?;
-    let path = dir.join(&name);
-    vfs.rename(&temporary, &path, Existing::Keep).context("publish", &path)?;
-    sync_name(vfs, &path).context("sync", &path)?;
+    publish(vfs, &temporary, &dir.join(&name), text(note, bytes).as_bytes())?;
     vfs.sync_dir(paths.dir()).context("sync", paths.dir())?;
     Ok(name)
-}
-
-fn write_new(vfs: &dyn Vfs, path: &std::path::Path, bytes: &[u8]) -> Result<()> {
-    let file = vfs.open(path, Open::Create).context("create", path)?;
-    let written = write_full(&*file, bytes, 0)
-        .map_err(|(_, e)| Error::io(e, "write", path))
-        .and_then(|()| file.sync_data().context("sync", path));
-    drop(file);
-    if written.is_err() {
-        let _ = vfs.unlink(path); // a half copy is worth nothing, and on a full disk it takes room
-    }
-    written
 }
 
 fn text(note: &Note<'_>, bytes: &[u8]) -> String {

@@ -14,6 +14,7 @@ use super::finding::Finding;
 use super::format::{FRAME_ALIGN, LAG_NONE};
 use super::frame::{FrameHeader, FrameKind, encode_with, frame_len};
 use super::lock::{LockFile, Rank};
+use super::publish::publish;
 use super::quarantine::{Cause, Note, set_aside};
 use super::reader::{self, Reach, Walk, Walked};
 use super::rotate::{new_segment_id, plain_header, writer_version};
@@ -21,7 +22,7 @@ use super::scan::{self, Content, Position, Scanner, Stop};
 use super::segment::{SegmentHeader, SegmentState};
 use super::view::View;
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Existing, Open, write_full};
+use crate::vfs::{Open, write_full};
 
 /// An event takes no fewer bytes in a live segment, so this bounds how many numbers lost bytes can have held.
 const EVENT_LEN_MIN: u64 = 19;
@@ -425,17 +426,7 @@ impl Log {
         let dir = self.paths.log();
         let temporary = dir.join(format!(".new-{}", header.segment_id));
         let path = self.paths.segment(&header.file_name());
-        let file = self.vfs.open(&temporary, Open::Create).context("create", &temporary)?;
-        let written = write_full(&*file, bytes, 0)
-            .map_err(|(_, e)| Error::io(e, "write", &temporary))
-            .and_then(|()| file.sync_data().context("sync", &temporary));
-        drop(file);
-        if let Err(e) = written {
-            let _ = self.vfs.unlink(&temporary);
-            return Err(e);
-        }
-        self.vfs.rename(&temporary, &path, Existing::Keep).context("publish", &path)?;
-        self.vfs.sync_dir(&dir).context("sync", &dir)
+        publish(&*self.vfs, &temporary, &path, bytes)
     }
 
     /// Syncs a file for good: all of it is written again through the descriptor that syncs.

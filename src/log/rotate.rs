@@ -16,6 +16,7 @@ use super::engine::{Log, Undoing, Writer};
 use super::finding::{Finding, Severity};
 use super::format::MAX_BODY;
 use super::frame::{NotAFrame, Salt};
+use super::publish::publish;
 use super::quarantine::{Cause, Note, set_aside};
 use super::reader;
 use super::scan::{self, Position, Stop, Summary};
@@ -23,7 +24,7 @@ use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::view::{Active, View};
 use super::{LogId, SegmentId};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Existing, FileKind, Open, Vfs, sync_name, write_full};
+use crate::vfs::{FileKind, Open, Vfs, write_full};
 
 /// A successor that stands ready under its final name.
 #[derive(Debug)]
@@ -127,20 +128,9 @@ impl Log {
         let header = plain_header(self.meta.log_id, id, ordinal, self.vfs.now());
         let temporary = dir.join(format!(".new-{id}"));
         let path = self.paths.segment(&header.file_name());
-        let file = self.vfs.open(&temporary, Open::Create).context("create", &temporary)?;
-        let written = write_full(&*file, &header.encode(), 0)
-            .map_err(|(_, e)| Error::io(e, "write", &temporary))
-            .and_then(|()| file.sync_data().context("sync", &temporary));
-        drop(file);
-        let named = written.and_then(|()| {
-            self.vfs.rename(&temporary, &path, Existing::Keep).context("name", &path)?;
-            // Before any Seal names it: a Seal without its successor is damage.
-            sync_name(&*self.vfs, &path).context("sync", &path)
-        });
-        if named.is_err() {
-            let _ = self.vfs.unlink(&temporary);
-        }
-        named.map(|()| Prepared { header, path })
+        // Durable, name and all, before any Seal names it: a Seal without its successor is damage.
+        publish(&*self.vfs, &temporary, &path, &header.encode())?;
+        Ok(Prepared { header, path })
     }
 
     /// Rotates if the active segment is full and a successor stands ready. LOCK is held.

@@ -11,10 +11,11 @@ use super::{bad_meta, place, read_small};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
 use crate::log::format::STORE_META_LEN;
+use crate::log::publish::write_new;
 use crate::log::rotate::{new_segment_id, plain_header, writer_version};
 use crate::log::segment::SegmentState;
 use crate::log::{Binding, LockFile, LockRank, LogId, Paths, WorkspaceMeta, control};
-use crate::vfs::{Existing, FileKind, Open, Vfs, write_full};
+use crate::vfs::{Existing, FileKind, Open, Vfs};
 
 /// What a folder is.
 pub(super) enum Found {
@@ -131,7 +132,7 @@ pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
     let suffix: String = tail.iter().map(|b| format!("{b:02x}")).collect();
     let meta = StoreMeta::new(store_id, vfs.now(), writer_version());
     let (temporary, path) = (root.join(format!(".new-META-{suffix}")), root.join("META"));
-    new_file(vfs, &temporary, &meta.encode())?;
+    write_new(vfs, &temporary, &meta.encode())?;
     match vfs.rename(&temporary, &path, Existing::Keep) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -204,18 +205,6 @@ fn empty_file(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     }
 }
 
-fn new_file(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
-    let file = vfs.open(path, Open::Create).context("create", path)?;
-    let written = write_full(&*file, bytes, 0)
-        .map_err(|(_, e)| Error::io(e, "write", path))
-        .and_then(|()| file.sync_data().context("sync", path));
-    drop(file);
-    if written.is_err() {
-        let _ = vfs.unlink(path);
-    }
-    written
-}
-
 /// Makes a workspace under the store's BIND lock, unless `find` finds it by then; returns its folder's name.
 pub(super) fn workspace(
     vfs: &Arc<dyn Vfs>,
@@ -258,21 +247,21 @@ fn complete_folder(vfs: &dyn Vfs, dir: &Path, log_id: LogId, binding: &Binding) 
     let paths = Paths::new(dir);
     vfs.create_dir(dir).context("create", dir)?;
     let now = vfs.now();
-    new_file(
+    write_new(
         vfs,
         &paths.meta(),
         &WorkspaceMeta::new(log_id, now, writer_version(), binding.clone()).encode(),
     )?;
     for name in WORKSPACE_LOCKS {
-        new_file(vfs, &dir.join(name), &[])?;
+        write_new(vfs, &dir.join(name), &[])?;
     }
-    new_file(vfs, &paths.control(), &control::encode(log_id))?;
+    write_new(vfs, &paths.control(), &control::encode(log_id))?;
     vfs.create_dir(&paths.log()).context("create", &paths.log())?;
     let id = new_segment_id(vfs).context("draw a segment id for", dir)?;
     let mut header = plain_header(log_id, id, 1, now);
     header.state = SegmentState::Live;
     header.first_seq = 1;
-    new_file(vfs, &paths.segment(&header.file_name()), &header.encode())?;
+    write_new(vfs, &paths.segment(&header.file_name()), &header.encode())?;
     vfs.create_dir(&paths.quarantine()).context("create", &paths.quarantine())?;
     for folder in [&paths.log(), &paths.quarantine(), dir] {
         vfs.sync_dir(folder).context("sync", folder)?;
