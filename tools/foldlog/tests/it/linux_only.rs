@@ -8,6 +8,7 @@
 //! | `read_only_medium_is_read_as_any_other` | `unshare`, a read-only bind mount |
 //! | `full_disk_is_read_and_repair_leaves_it_as_it_was` | `unshare`, a tmpfs with a size |
 //! | `ctrl_c_ends_with_130` | `kill -INT` |
+//! | `selftest_fails_where_locks_or_syncs_do_nothing` | `strace` |
 //! | `full_stdout_is_an_error` | `/dev/full` |
 
 use std::os::unix::fs::PermissionsExt;
@@ -181,4 +182,21 @@ fn full_stdout_is_an_error() {
     let fixture = Fixture::small();
     let (program, root) = (Path::new(env!("CARGO_BIN_EXE_foldlog")), fixture.root());
     sh(r#"exec "$1" dump --json --store "$2" >/dev/full"#, &[program, &root]).fails(6, "no-space");
+}
+
+/// What the self-test is for: a file system whose locks exclude nobody, or whose syncs fail.
+#[test]
+fn selftest_fails_where_locks_or_syncs_do_nothing() {
+    for (call, lie, check) in [
+        ("flock", "retval=0", "FAILED  lock-excludes-another-handle: two handles have the lock at once"),
+        ("fdatasync", "error=EIO", "FAILED  sync: sync the file: "),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = r#"exec strace -f -qq -o /dev/null -e trace="$1" -e inject="$1:$2" "$3" selftest "$4" --writers 2 --kills 1"#;
+        let words = [Path::new(call), Path::new(lie), Path::new(env!("CARGO_BIN_EXE_foldlog")), dir.path()];
+        let run = sh(script, &words).ends(4);
+        assert!(run.out.contains(check), "{}", run.out);
+        assert!(run.err.contains("check(s) failed"), "{}", run.err);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "what was tried stays to be looked at");
+    }
 }
