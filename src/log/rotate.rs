@@ -133,6 +133,15 @@ impl Log {
         Ok(Prepared { header, path })
     }
 
+    /// At close: a successor that this handle prepared, and that no Seal of its names, would be of use to nobody.
+    pub(super) fn drop_unused_successor(&self) {
+        if let Some(mut writer) = self.writer.try_lock()
+            && let Some(prepared) = writer.prepared.take()
+        {
+            let _ = self.vfs.unlink(&prepared.path);
+        }
+    }
+
     /// Rotates if the active segment is full and a successor stands ready. LOCK is held.
     pub(super) fn rotate_if_full(&self, writer: &mut Writer, view: &mut View) -> Result<bool> {
         let Some(active) = view.active.clone() else { return Ok(false) };

@@ -391,6 +391,7 @@ impl Drop for Log {
         }
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
+        self.drop_unused_successor();
     }
 }
 

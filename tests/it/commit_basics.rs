@@ -164,3 +164,26 @@ fn threads_share_writes_and_lose_nothing() {
         assert_eq!(body(&ws, &format!("t{t}")).unwrap(), b"199");
     }
 }
+
+/// A successor was prepared and the handle closed before it was full: the file stayed, one for each such run.
+#[test]
+fn unused_successor_goes_with_its_preparer() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options().segment_size(4096)).unwrap();
+    let ws = store.workspace(&place()).unwrap();
+    let segments = || std::fs::read_dir(ws.log().paths().log()).unwrap().count();
+    while segments() < 2 {
+        let _ = ws.commit(Durability::Buffered, push("a", "some text that takes room")).unwrap();
+    }
+    assert_eq!(ws.health().findings, []);
+    let log = ws.log().paths().log();
+    ws.close().unwrap();
+    assert_eq!(std::fs::read_dir(log).unwrap().count(), 1);
+    drop(store);
+    let store = Store::open(dir.path(), options().segment_size(4096)).unwrap();
+    let ws = store.workspace(&place()).unwrap();
+    for _ in 0..100 {
+        let _ = ws.commit(Durability::Buffered, push("a", "some text that takes room")).unwrap();
+    }
+    assert!(ws.read(|s| s.last()).unwrap() > Seq(100));
+}
