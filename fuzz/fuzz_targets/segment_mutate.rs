@@ -135,7 +135,8 @@ fn frame(write: &Write, seq: u64) -> (FrameKind, u16, Option<u8>, Vec<u8>) {
             }
             (FrameKind::COMMIT, count as u16, *lag, body)
         }
-        Write::Epoch(epoch) => control(&Control::Epoch { epoch: *epoch }, None),
+        // A cursor uses 0 for "before the first", so no epoch is 0.
+        Write::Epoch(epoch) => control(&Control::Epoch { epoch: (*epoch).max(1) }, None),
         Write::Mark { lag } => control(&Control::Mark { time: 7 }, Some(*lag)),
         Write::Gap(n) => control(&Control::Gap { from: seq, to: seq + u64::from(*n) }, None),
         Write::Unknown(len) => {
