@@ -9,6 +9,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use foldlog::vfs::Vfs;
 use foldlog::vfs::sim::{DiskState, Profile, Rng, SimMachine};
@@ -152,8 +153,8 @@ fn flipped(
         }
         let finding =
             workspace.open_report().findings.iter().find(|f| f.severity == foldlog::Severity::Damage);
-        let placed = finding
-            .is_some_and(|f| f.file.to_str() == Some(path) && f.offset == Some(all[hit].offset as u64));
+        let placed =
+            finding.is_some_and(|f| f.file == Path::new(path) && f.offset == Some(all[hit].offset as u64));
         if !placed {
             return Err(format!("not its place: {finding:?}"));
         }

@@ -1,8 +1,9 @@
 //! Calls: what they are named in traces, records and fault scripts; and what may go wrong with them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::Arc;
 
 /// What kind of call. Clocks, randomness and identity are no calls: they never fail, wait or count.
@@ -111,8 +112,8 @@ impl<'a> Act<'a> {
         Call {
             process: Arc::clone(process),
             op: self.op,
-            path: self.path.to_owned(),
-            to: self.to.map(Path::to_owned),
+            path: PathBuf::from(&*slashed(self.path)),
+            to: self.to.map(|to| PathBuf::from(&*slashed(to))),
             offset: self.offset,
             len: self.len,
         }
@@ -164,10 +165,10 @@ impl Fault {
         Fault { op, effect, path: String::new(), process: None, covering: None, skip: 0, times: 1 }
     }
 
-    /// Only calls on paths that contain this.
+    /// Only calls on paths that contain this. Separators are slashes, whatever system the simulator runs on.
     #[must_use]
     pub fn path(self, part: impl Into<String>) -> Self {
-        Fault { path: part.into(), ..self }
+        Fault { path: slashed(Path::new(&part.into())).into_owned(), ..self }
     }
 
     /// Only calls of the process with this label.
@@ -206,7 +207,7 @@ impl Fault {
             && self.times > 0
             && self.process.as_deref().is_none_or(|p| p == process)
             && self.covering.is_none_or(covers)
-            && (self.path.is_empty() || act.path.to_string_lossy().contains(&self.path))
+            && (self.path.is_empty() || slashed(act.path).contains(&self.path))
     }
 
     /// Counts the call; says whether it is hit.
@@ -227,4 +228,10 @@ impl Fault {
 
 pub(crate) fn eio() -> io::Error {
     io::Error::other("input/output error (simulated)")
+}
+
+/// A path as everything in the simulator names it, with slashes, on whatever system it runs.
+fn slashed(path: &Path) -> Cow<'_, str> {
+    let text = path.to_string_lossy();
+    if MAIN_SEPARATOR == '/' { text } else { Cow::Owned(text.replace(MAIN_SEPARATOR, "/")) }
 }
