@@ -14,6 +14,7 @@
 //! `fork`, the child's handles answer [`ErrorKind::Forked`]; it opens the store again.
 
 pub mod error;
+pub mod event;
 pub mod log;
 pub mod session;
 pub mod store;

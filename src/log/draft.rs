@@ -58,7 +58,23 @@ impl NewEvent {
         self
     }
 
-    fn encoded_len(&self) -> usize {
+    /// Its kind.
+    pub fn kind(&self) -> u16 {
+        self.kind
+    }
+
+    /// Its body.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The blobs it names.
+    pub fn blob_names(&self) -> &[[u8; 32]] {
+        &self.blobs
+    }
+
+    /// How many bytes it takes in a commit.
+    pub fn encoded_len(&self) -> usize {
         Envelope::encoded_len(self.key.name.len(), self.blobs.len(), self.body.len())
     }
 }

@@ -206,6 +206,11 @@ impl Log {
         &self.meta
     }
 
+    /// How it was opened.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Where its files are.
     pub fn paths(&self) -> &Paths {
         &self.paths
@@ -620,6 +625,7 @@ impl Log {
             view.at = placed.behind;
         }
         undoing.clear();
+        view.state.stands();
         (writer.spare.undoing, writer.spare.batch) = (undoing, batch.into_memory());
         if written.whole > 0 {
             self.appended(writer);
@@ -728,7 +734,7 @@ fn read_whole(
     let (mut view, walk) = reader::stable(paths, || {
         // Hints are read before the bytes: a word raised meanwhile speaks of bytes not yet looked at.
         let durable = reader::durable_word(vfs, paths, log);
-        let mut view = View::empty();
+        let mut view = View::empty(settings.fold);
         let walk = reader::walk(vfs, paths, log, durable, reach, &mut |visit| {
             view.visit(visit, &settings.vocabulary)
         })?;

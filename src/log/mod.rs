@@ -15,6 +15,7 @@ mod draft;
 mod engine;
 pub mod envelope;
 pub mod finding;
+pub mod fold;
 pub mod format;
 pub mod frame;
 mod heal;
@@ -47,7 +48,7 @@ pub use settings::{OnEvent, Recovery, Settings};
 pub use state::{State, Unknown, Vocabulary};
 pub(crate) use sync::poison_finding;
 
-use envelope::Key;
+pub use envelope::{Key, KeyKind};
 
 /// An event's number in its log: 1, 2, 3 …; 0 stands for "before the first".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,7 +118,7 @@ pub struct Cursor {
     pub epoch: u64,
 }
 
-/// What a log knows of one key without understanding its events.
+/// What a log knows of one key without understanding its events. "Event" is one that changed the key's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyState {
     /// The key.
@@ -130,8 +131,10 @@ pub struct KeyState {
     pub kind: u16,
     /// Version of its last event.
     pub version: u8,
-    /// Body of its last event.
+    /// Body of its last event; empty where a fold of the program's keeps what the events say.
     pub body: Box<[u8]>,
+    /// What the program's fold knows of it, as JSON.
+    pub folded: Option<String>,
 }
 
 /// What a commit expects of a key, written by it or not.

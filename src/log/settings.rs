@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding::Finding;
+use super::fold::FoldKind;
 use super::housekeeping::Housekeeping;
 use super::state::Vocabulary;
 
@@ -32,6 +33,8 @@ pub struct Settings {
     pub segment_size: u64,
     /// The event kinds the program understands.
     pub vocabulary: Vocabulary,
+    /// What it makes of them.
+    pub fold: Option<FoldKind>,
     /// What to do about damage.
     pub recovery: Recovery,
     /// Who is told of findings.
@@ -46,6 +49,7 @@ impl Default for Settings {
             lock_timeout: Duration::from_secs(10),
             segment_size: super::format::SEGMENT_SIZE,
             vocabulary: Vocabulary::default(),
+            fold: None,
             recovery: Recovery::Default,
             on_event: None,
             housekeeping: Housekeeping::Thread,
@@ -58,6 +62,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("lock_timeout", &self.lock_timeout)
             .field("segment_size", &self.segment_size)
+            .field("fold", &self.fold)
             .field("recovery", &self.recovery)
             .finish_non_exhaustive()
     }

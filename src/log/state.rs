@@ -1,13 +1,16 @@
-//! What a log says without understanding its events: the last event of each key, epochs, op ids.
+//! What a log says without understanding its events: the last state event of each key, epochs, op ids.
 //!
 //! A pure fold of frames. It decides expectations, and its hash is equal in all processes that have read the same log.
+//! A program's own [`Fold`] stands beside it, always at the same event.
 
+use std::any::Any;
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use super::control_frame::Control;
 use super::envelope::{Commit, Envelope, Key, KeyKind, Operation};
+use super::fold::{Fold, FoldKind};
 use super::format::{EVENT_ELIDED, EVENT_NOTHING, OP_ID_WINDOW};
 use super::{Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
 
@@ -115,8 +118,9 @@ pub struct Unknown {
 }
 
 /// The fold. See the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct State {
+    fold: Option<Box<dyn Fold>>,
     keys: Keys,
     epochs: Vec<(Seq, u64)>,
     operations: HashMap<OpId, Remembered>,
@@ -134,7 +138,7 @@ pub struct State {
 /// What [`State::apply`] replaced, to take a commit back that did not reach the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// What was known before of the key of the first event that has one, and of the others', in the commit's order.
+    /// What was known before of the key of the first state event, and of the others', in the commit's order.
     first: Option<Option<Known>>,
     others: Vec<Option<Known>>,
     operation: Option<OpId>,
@@ -159,6 +163,24 @@ pub(crate) enum Recall {
 }
 
 impl State {
+    /// An empty state, with an empty fold of the program's.
+    pub(crate) fn with_fold(kind: Option<FoldKind>) -> Self {
+        State { fold: kind.map(FoldKind::make), ..State::default() }
+    }
+
+    /// The program's own fold, if it is of this type.
+    pub fn folded<F: Fold>(&self) -> Option<&F> {
+        let fold: &dyn Any = &**self.fold.as_ref()?;
+        fold.downcast_ref()
+    }
+
+    /// Whatever was applied before stands; only what is applied from now on can be taken back.
+    pub(crate) fn stands(&mut self) {
+        if let Some(fold) = &mut self.fold {
+            fold.stands();
+        }
+    }
+
     /// The last event number taken; 0 = none.
     pub fn last(&self) -> Seq {
         self.last
@@ -253,12 +275,13 @@ impl State {
 
     fn key_state(&self, key: Key, known: &Known) -> KeyState {
         KeyState {
-            key,
             revision: known.revision,
             last: self.cursor_at(known.seq),
             kind: known.kind,
             version: known.version,
             body: known.body.clone(),
+            folded: self.fold.as_ref().and_then(|fold| fold.describe(&key)),
+            key,
         }
     }
 
@@ -277,6 +300,9 @@ impl State {
             hasher.update(&known.revision.0.to_le_bytes()).update(&known.seq.0.to_le_bytes());
             hasher.update(&known.kind.to_le_bytes()).update(&[known.version]);
             hasher.update(&(known.body.len() as u64).to_le_bytes()).update(&known.body);
+        }
+        if let Some(fold) = &self.fold {
+            fold.hash(&mut hasher);
         }
         hasher.finalize()
     }
@@ -341,7 +367,7 @@ impl State {
     }
 
     /// [`State::apply`] for a commit that stands on disk: keeps nothing of what it replaces.
-    pub(crate) fn fold(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) {
+    pub(crate) fn take_up(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) {
         self.fold_into(commit, count, vocabulary, None);
     }
 
@@ -367,7 +393,7 @@ impl State {
             if self.unknown.is_none() && !event.ignorable && !vocabulary.knows(event.kind, event.version) {
                 self.unknown = Some(Unknown { seq: event.seq, kind: event.kind, version: event.version });
             }
-            if event.key_kind != KeyKind::NONE {
+            if event.revision != Revision(0) {
                 let old = self.put(&event);
                 if let Some(undo) = &mut undo {
                     match undo.first {
@@ -376,6 +402,9 @@ impl State {
                     }
                 }
             }
+        }
+        if let Some(fold) = &mut self.fold {
+            fold.apply(commit, undo.is_some());
         }
         self.commits += 1;
         if let (Some(operation), Some(first)) = (commit.preamble.operation, first) {
@@ -402,20 +431,18 @@ impl State {
         }
     }
 
-    /// Makes an event its key's last one; returns what was known before.
+    /// Makes a state event its key's last one; returns what was known before.
     fn put(&mut self, event: &Envelope<'_>) -> Option<Known> {
-        let before = self.keys.get_mut(&(event.key_kind, event.key) as &dyn Named);
-        let revision = match (event.revision, &before) {
-            (Revision(0), Some(known)) => known.revision,
-            (revision, _) => revision,
-        };
+        // A fold keeps what the events say, so their bodies need not be kept here.
+        let body = if self.fold.is_some() { Box::default() } else { event.body.into() };
         let now = Known {
-            revision,
+            revision: event.revision,
             seq: event.seq,
             kind: event.kind,
             version: event.version,
-            body: event.body.into(),
+            body,
         };
+        let before = self.keys.get_mut(&(event.key_kind, event.key) as &dyn Named);
         match before {
             Some(place) => Some(std::mem::replace(place, now)),
             None => self.keys.insert(event.to_key(), now),
@@ -424,8 +451,11 @@ impl State {
 
     /// Takes the last applied commit back. Commits are taken back in the reverse order of their application.
     pub(crate) fn undo(&mut self, commit: &Commit<'_>, undo: Undo) {
-        let has_key = |event: &Envelope<'_>| event.kind != EVENT_ELIDED && event.key_kind != KeyKind::NONE;
-        let keys: Vec<Key> = commit.events().filter(has_key).map(|event| event.to_key()).collect();
+        if let Some(fold) = &mut self.fold {
+            fold.take_back();
+        }
+        let was_put = |event: &Envelope<'_>| event.kind != EVENT_ELIDED && event.revision != Revision(0);
+        let keys: Vec<Key> = commit.events().filter(was_put).map(|event| event.to_key()).collect();
         let before: Vec<_> = undo.first.into_iter().chain(undo.others).collect();
         for (key, old) in keys.into_iter().zip(before).rev() {
             match old {

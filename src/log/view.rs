@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::control_frame::{Control, Seal};
 use super::finding::{Finding, Severity};
+use super::fold::FoldKind;
 use super::format::FRAME_HEADER_LEN;
 use super::frame::{FrameKind, NotAFrame, Salt};
 use super::reader::{Visit, Walk};
@@ -82,9 +83,9 @@ pub(crate) enum Tail {
 }
 
 impl View {
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn empty(fold: Option<FoldKind>) -> Self {
         View {
-            state: State::default(),
+            state: State::with_fold(fold),
             active: None,
             at: Position { offset: 0, seq: 1, link: 0 },
             last: None,
@@ -114,7 +115,7 @@ impl View {
         }
         match &located.content {
             Content::Commit(_) if header.seq <= self.state.last().0 => {}
-            Content::Commit(commit) => self.state.fold(commit, header.count, vocabulary),
+            Content::Commit(commit) => self.state.take_up(commit, header.count, vocabulary),
             Content::Control(control) => {
                 if let Control::Seal(seal) = control {
                     self.sealed = Some((*seal, seal.crc_for_successor(located.frame.crc)));

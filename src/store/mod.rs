@@ -20,6 +20,7 @@ pub use place::{Place, folder_name, hash, normalise};
 
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
+use crate::log::fold::{Fold, FoldKind};
 use crate::log::{
     BadMeta, Binding, Draft, Durability, Health, Housekeeping, Log, OnEvent, OpenReport, Paths, Receipt,
     Recovery, Settings, State, Vocabulary, WorkspaceMeta,
@@ -100,6 +101,14 @@ impl Options {
     #[must_use]
     pub fn vocabulary(mut self, vocabulary: Vocabulary) -> Self {
         self.settings.vocabulary = vocabulary;
+        self
+    }
+
+    /// What the program makes of the events: a fold that the log keeps beside its own state, always at the same event.
+    /// All handles of a process on one workspace must agree on it.
+    #[must_use]
+    pub fn fold<F: Fold + Default>(mut self) -> Self {
+        self.settings.fold = Some(FoldKind::of::<F>());
         self
     }
 
@@ -449,6 +458,13 @@ impl Store {
                 }
             }
         };
+        if log.settings().fold != self.options.settings.fold {
+            let why = format!(
+                "this process has the workspace open with another fold ({:?}); open all its handles alike",
+                log.settings().fold
+            );
+            return Err(Error::new(ErrorKind::Invalid { what: "options", why }, "open", &dir));
+        }
         Ok(Workspace { log, name: name.to_owned(), report, _store: Arc::clone(&self.inner) })
     }
 

@@ -37,11 +37,9 @@ impl Fold {
         match content {
             Content::Control(Control::Epoch { epoch }) => self.epochs.push((seq, *epoch)),
             Content::Commit(commit) => {
-                for event in commit.events().filter(|e| e.kind != 0 && e.key_kind.0 != 0) {
+                for event in commit.events().filter(|e| e.kind != 0 && e.revision.0 != 0) {
                     let key = self.keys.entry((event.key_kind.0, event.key.as_bytes().to_vec())).or_default();
-                    if event.revision.0 != 0 {
-                        key.revision = event.revision.0;
-                    }
+                    key.revision = event.revision.0;
                     (key.seq, key.kind, key.version) = (event.seq.0, event.kind, event.version);
                     key.body = event.body.to_vec();
                 }

@@ -1,0 +1,402 @@
+//! Items: open JSON objects, their fields in order, and patches of them.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::id::TaskId;
+use super::json;
+use super::value::Value;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Largest item, in bytes of JSON text.
+pub const ITEM_LEN_MAX: u64 = 64 << 20;
+/// Most fields of an item.
+pub const ITEM_FIELDS_MAX: usize = 4096;
+
+/// Defines the fields with a meaning once: variant, number in the encoding, name in JSON.
+macro_rules! fields {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $number:literal $name:literal;)+) => {
+        /// A field's name. The known ones have a meaning here; any other is kept as it came.
+        ///
+        /// A name has one form: [`Field::of`] makes the known ones from their names.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Field {
+            $($(#[doc = $doc])+ $variant,)+
+            /// Any other.
+            Other(Arc<str>),
+        }
+
+        impl Field {
+            /// The field of this name.
+            pub fn of(name: &str) -> Self {
+                match name {
+                    $($name => Field::$variant,)+
+                    _ => Field::Other(name.into()),
+                }
+            }
+
+            /// Its name.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Field::$variant => $name,)+
+                    Field::Other(name) => name,
+                }
+            }
+
+            /// Its number in the encoding; 0 = spelled out. Frozen for ever.
+            pub(crate) fn number(&self) -> u8 {
+                match self {
+                    $(Field::$variant => $number,)+
+                    Field::Other(_) => 0,
+                }
+            }
+
+            /// The field of a number.
+            pub(crate) fn of_number(number: u8) -> Option<Self> {
+                match number {
+                    $($number => Some(Field::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    /// The task's id.
+    Id = 1 "id";
+    /// A running number that hosts give.
+    Number = 2 "number";
+    /// Time of its last activity, ms since 1970.
+    Ts = 3 "ts";
+    /// Its title.
+    Task = 4 "task";
+    /// Tokens sent.
+    TokensIn = 5 "tokensIn";
+    /// Tokens received.
+    TokensOut = 6 "tokensOut";
+    /// Tokens written to a cache.
+    CacheWrites = 7 "cacheWrites";
+    /// Tokens read from a cache.
+    CacheReads = 8 "cacheReads";
+    /// What it cost.
+    TotalCost = 9 "totalCost";
+    /// Bytes of its folder.
+    Size = 10 "size";
+    /// The folder it works in.
+    Workspace = 11 "workspace";
+    /// The host's mode.
+    Mode = 12 "mode";
+    /// The host's provider profile.
+    ApiConfigName = 13 "apiConfigName";
+    /// Its status; absent = active.
+    Status = 14 "status";
+    /// The task that delegated to it.
+    ParentTaskId = 15 "parentTaskId";
+    /// The top of its chain of parents.
+    RootTaskId = 16 "rootTaskId";
+    /// All tasks it ever delegated to.
+    ChildIds = 17 "childIds";
+    /// The task it delegated to last.
+    DelegatedToId = 18 "delegatedToId";
+    /// The task it waits for.
+    AwaitingChildId = 19 "awaitingChildId";
+    /// The task that returned to it last.
+    CompletedByChildId = 20 "completedByChildId";
+    /// What came of it, or of the child that returned last.
+    CompletionResultSummary = 21 "completionResultSummary";
+    /// Whether it runs in the background.
+    Background = 22 "background";
+    /// An approval that waits for the user.
+    PendingAction = 23 "pendingAction";
+    /// A delegation under way, as older hosts mark it.
+    PendingHandoff = 24 "pendingHandoff";
+}
+
+impl Field {
+    /// Whether only the task rules may change it, each by a verb of its own, so that no save can by accident.
+    pub fn is_ruled(&self) -> bool {
+        matches!(
+            self,
+            Field::Id
+                | Field::Status
+                | Field::ParentTaskId
+                | Field::RootTaskId
+                | Field::DelegatedToId
+                | Field::AwaitingChildId
+                | Field::CompletedByChildId
+        )
+    }
+
+    /// Whether it is one of the sums that every step of a task moves.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Field::Ts
+                | Field::TokensIn
+                | Field::TokensOut
+                | Field::CacheWrites
+                | Field::CacheReads
+                | Field::TotalCost
+        )
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A JSON object, its fields in the order they came. Equal to another if all fields are, in the same order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    fields: Vec<(Field, Value)>,
+}
+
+impl Item {
+    /// An item with an id and nothing else.
+    pub fn new(id: &TaskId) -> Self {
+        Item { fields: vec![(Field::Id, Value::Text(id.shared()))] }
+    }
+
+    /// The item that a JSON text is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for text that is not one JSON object, and for a key that occurs twice in any object of it;
+    /// [`ErrorKind::TooLarge`] over 64 MiB. Half a surrogate pair in a string is kept as it is spelled.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() as u64 > ITEM_LEN_MAX {
+            let kind =
+                ErrorKind::TooLarge { what: "an item's bytes", len: text.len() as u64, max: ITEM_LEN_MAX };
+            return Err(Error::new(kind, "read", Path::new("")));
+        }
+        let members = json::members(text).map_err(|bad| invalid("item", bad.0))?;
+        Ok(Item { fields: members.into_iter().map(|(k, v)| (Field::of(&k), Value::of_valid(v))).collect() })
+    }
+
+    /// Its fields, in order.
+    pub fn fields(&self) -> &[(Field, Value)] {
+        &self.fields
+    }
+
+    /// A field's value.
+    pub fn get(&self, field: &Field) -> Option<&Value> {
+        self.fields.iter().find(|(f, _)| f == field).map(|(_, v)| v)
+    }
+
+    /// A field's value if it is a string.
+    pub fn text(&self, field: &Field) -> Option<std::borrow::Cow<'_, str>> {
+        self.get(field)?.as_str()
+    }
+
+    /// Sets a field: in its place if it is there, else behind all others. Returns what it was.
+    pub fn set(&mut self, field: Field, value: impl Into<Value>) -> Option<Value> {
+        let value = value.into();
+        match self.fields.iter_mut().find(|(f, _)| *f == field) {
+            Some((_, old)) => Some(std::mem::replace(old, value)),
+            None => {
+                self.fields.push((field, value));
+                None
+            }
+        }
+    }
+
+    /// The same, for building one.
+    #[must_use]
+    pub fn with(mut self, field: Field, value: impl Into<Value>) -> Self {
+        self.set(field, value);
+        self
+    }
+
+    /// Removes a field; returns what it was.
+    pub fn unset(&mut self, field: &Field) -> Option<Value> {
+        let at = self.fields.iter().position(|(f, _)| f == field)?;
+        Some(self.fields.remove(at).1)
+    }
+
+    /// Its text: one line, no space, fields in order. The text of a blob is not here.
+    pub fn to_json(&self) -> String {
+        let mut out = String::from("{");
+        for (i, (field, value)) in self.fields.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            json::write_string(field.name(), &mut out);
+            out.push(':');
+            value.write_json(&mut out);
+        }
+        out.push('}');
+        out
+    }
+
+    /// About how many bytes its text has, blobs included.
+    pub fn json_len(&self) -> u64 {
+        self.fields.iter().map(|(f, v)| f.name().len() as u64 + 4 + v.json_len()).sum::<u64>() + 1
+    }
+
+    /// Makes an item of fields in order; a name that comes twice counts the first time.
+    pub(crate) fn of_fields(fields: Vec<(Field, Value)>) -> Self {
+        Item { fields }
+    }
+
+    /// Values to be changed in place; only the form of a value may change, never what it spells.
+    pub(crate) fn fields_mut(&mut self) -> &mut Vec<(Field, Value)> {
+        &mut self.fields
+    }
+}
+
+/// Which fields of an item change, and how. What it does not name stays.
+///
+/// `childIds` in [`Patch::set`] is added to the set that is there; [`Patch::drop_children`] takes ids out of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    pub(crate) set: Vec<(Field, Value)>,
+    pub(crate) unset: Vec<Field>,
+    pub(crate) drop_children: Vec<Arc<str>>,
+}
+
+impl Patch {
+    /// A patch of nothing.
+    pub fn new() -> Self {
+        Patch::default()
+    }
+
+    /// Sets a field.
+    #[must_use]
+    pub fn set(mut self, field: Field, value: impl Into<Value>) -> Self {
+        self.unset.retain(|f| *f != field);
+        let value = value.into();
+        match self.set.iter_mut().find(|(f, _)| *f == field) {
+            Some((_, old)) => *old = value,
+            None => self.set.push((field, value)),
+        }
+        self
+    }
+
+    /// Removes a field.
+    #[must_use]
+    pub fn unset(mut self, field: Field) -> Self {
+        self.set.retain(|(f, _)| *f != field);
+        if !self.unset.contains(&field) {
+            self.unset.push(field);
+        }
+        self
+    }
+
+    /// Takes ids out of `childIds`.
+    #[must_use]
+    pub fn drop_children(mut self, ids: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
+        self.drop_children.extend(ids.into_iter().map(Into::into));
+        self
+    }
+
+    /// The patch that a JSON text spells: an object with `set` (an object), `unset` (an array of names) and
+    /// `dropChildIds` (an array of ids), each of which may be missing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`].
+    pub fn parse(text: &str) -> Result<Self> {
+        let bad = |why: String| invalid("patch", why);
+        if text.len() as u64 > ITEM_LEN_MAX {
+            let kind =
+                ErrorKind::TooLarge { what: "a patch's bytes", len: text.len() as u64, max: ITEM_LEN_MAX };
+            return Err(Error::new(kind, "read", Path::new("")));
+        }
+        let mut patch = Patch::new();
+        let names = |text: &str| {
+            serde_json::from_str::<Vec<String>>(text).map_err(|e| bad(format!("not an array of names: {e}")))
+        };
+        for (key, value) in json::members(text).map_err(|e| bad(e.0))? {
+            match &*key {
+                "set" => {
+                    for (name, value) in json::members(value).map_err(|e| bad(e.0))? {
+                        let field = Field::of(&name);
+                        if patch.unset.contains(&field) {
+                            return Err(bad(format!("{name} is both set and unset")));
+                        }
+                        patch.set.push((field, Value::of_valid(value)));
+                    }
+                }
+                "unset" => {
+                    for name in names(value)? {
+                        let field = Field::of(&name);
+                        if patch.set.iter().any(|(f, _)| *f == field) {
+                            return Err(bad(format!("{name} is both set and unset")));
+                        }
+                        patch = patch.unset(field);
+                    }
+                }
+                "dropChildIds" => patch = patch.drop_children(names(value)?),
+                other => return Err(bad(format!("{other:?} is none of set, unset, dropChildIds"))),
+            }
+        }
+        Ok(patch)
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.unset.is_empty() && self.drop_children.is_empty()
+    }
+
+    /// Fields it sets, with their values.
+    pub fn sets(&self) -> &[(Field, Value)] {
+        &self.set
+    }
+
+    /// Fields it removes.
+    pub fn unsets(&self) -> &[Field] {
+        &self.unset
+    }
+}
+
+fn invalid(what: &'static str, why: String) -> Error {
+    Error::new(ErrorKind::Invalid { what, why }, "read", Path::new(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_keep_every_field_bit_for_bit() {
+        let text = r#"{"id":"a","zeta":1.50,"ts":1,"childIds":["x"],"o":{"k": [1 ]},"Ä":"\ud83d"}"#;
+        let item = Item::parse(text).unwrap();
+        assert_eq!(item.to_json(), text);
+        assert_eq!(item.get(&Field::Ts), Some(&Value::Int(1)));
+    }
+
+    #[test]
+    fn numbers_of_fields_are_one_to_one() {
+        let all: Vec<_> = (0..=u8::MAX).filter_map(Field::of_number).collect();
+        assert_eq!(all.len(), 24);
+        for (i, field) in all.iter().enumerate() {
+            assert_eq!((usize::from(field.number()), &Field::of(field.name())), (i + 1, field));
+        }
+    }
+
+    #[test]
+    fn patch_parses_and_refuses() {
+        let patch =
+            Patch::parse(r#"{"set":{"mode":"x","childIds":["c"]},"unset":["q"],"dropChildIds":["d"]}"#);
+        let expected = Patch::new()
+            .set(Field::Mode, "x")
+            .set(Field::ChildIds, Value::strings(["c"]))
+            .unset(Field::of("q"))
+            .drop_children(["d"]);
+        assert_eq!(patch.unwrap(), expected);
+        for bad in [
+            "[]",
+            r#"{"sett":{}}"#,
+            r#"{"set":[]}"#,
+            r#"{"unset":[1]}"#,
+            r#"{"set":{"a":1},"unset":["a"]}"#,
+            r#"{"unset":["a"],"set":{"a":1}}"#,
+            r#"{"set":{"a":1,"a":2}}"#,
+        ] {
+            let parsed = Patch::parse(bad);
+            assert!(parsed.is_err(), "{bad}: {parsed:?}");
+        }
+    }
+}

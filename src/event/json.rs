@@ -1,0 +1,204 @@
+//! JSON text taken apart without changing a byte of it.
+//!
+//! Only the outermost object is opened; the values in it stay text, because numbers, escapes and key order must come out
+//! as they went in. The grammar is serde_json's business; what it lets pass and this library does not (a key that occurs
+//! twice in one object, where readers disagree about which one counts) is looked for here. Nothing recurses, so the depth
+//! of a value is bounded by its length alone.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Why a text is not what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadJson(pub String);
+
+impl fmt::Display for BadJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<serde_json::Error> for BadJson {
+    fn from(e: serde_json::Error) -> Self {
+        BadJson(e.to_string())
+    }
+}
+
+/// The members of the object that `text` is, in order: each key, and its value's text without the space around it.
+///
+/// # Errors
+/// [`BadJson`] for text that is not one JSON object, for a key that occurs twice in any object of it, and for a key of
+/// the outermost object that holds half a surrogate pair.
+pub fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, BadJson> {
+    let mut de = serde_json::Deserializer::from_str(text);
+    let members = de.deserialize_map(Members)?;
+    de.end()?;
+    let mut seen = HashSet::new();
+    for (key, value) in &members {
+        if !seen.insert(&**key) {
+            return Err(twice(key));
+        }
+        no_key_twice(value)?;
+    }
+    Ok(members)
+}
+
+/// The text of the one JSON value that `text` is, without the space around it.
+///
+/// # Errors
+/// [`BadJson`] for anything else, and for a key that occurs twice in any object of it.
+pub fn value(text: &str) -> Result<&str, BadJson> {
+    let raw: &RawValue = serde_json::from_str(text)?;
+    no_key_twice(raw.get())?;
+    Ok(raw.get())
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(Cow<'de, str>, &'de str)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(Name(key)) = map.next_key()? {
+            let value: &RawValue = map.next_value()?;
+            members.push((key, value.get()));
+        }
+        Ok(members)
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn twice(key: &str) -> BadJson {
+    BadJson(format!("the key {key:?} occurs twice in one object"))
+}
+
+/// Walks text that is known to be valid JSON.
+fn no_key_twice(text: &str) -> Result<(), BadJson> {
+    let mut rest = text;
+    // For each open object its keys so far, for each open array nothing.
+    let mut open: Vec<Option<HashSet<Cow<'_, str>>>> = Vec::new();
+    let mut key_next = false;
+    while let Some(at) = rest.find(['{', '}', '[', ']', ',', '"']) {
+        let (_, from) = rest.split_at(at);
+        let mut len = 1;
+        match from.as_bytes().first() {
+            Some(b'{') => {
+                open.push(Some(HashSet::new()));
+                key_next = true;
+            }
+            Some(b'[') => {
+                open.push(None);
+                key_next = false;
+            }
+            Some(b'}' | b']') => drop(open.pop()),
+            Some(b',') => key_next = matches!(open.last(), Some(Some(_))),
+            _ => {
+                len = string_len(from);
+                if key_next && let Some(Some(keys)) = open.last_mut() {
+                    let raw = from.get(..len).unwrap_or_default();
+                    // Half a surrogate pair has no decoded form; such keys are compared as written.
+                    let key = serde_json::from_str::<Name<'_>>(raw).map_or(Cow::Borrowed(raw), |name| name.0);
+                    if keys.contains(&key) {
+                        return Err(twice(&key));
+                    }
+                    keys.insert(key);
+                    key_next = false;
+                }
+            }
+        }
+        rest = from.get(len..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Length of the string literal that `text`, which is valid, begins with; its quotes are counted.
+fn string_len(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.bytes().skip(1).position(|b| match b {
+        _ if escaped => {
+            escaped = false;
+            false
+        }
+        b'\\' => {
+            escaped = true;
+            false
+        }
+        b => b == b'"',
+    });
+    end.map_or(text.len(), |end| end + 2)
+}
+
+/// Appends a string as a JSON literal, in the canonical spelling: `"` and `\` behind a backslash, `\b \f \n \r \t`, other
+/// control characters as `\u00xx` in lower case, everything else as it is. That is what `JSON.stringify` writes.
+pub fn write_string(text: &str, out: &mut String) {
+    // Writing into memory does not fail, and a string is always JSON.
+    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_keep_order_and_spelling() {
+        let text = "\n{ \"b\" : 1.50 , \"a\\u0041\": {\"x\" : [ 1 ]},\"\":null}\n";
+        let members = members(text).unwrap();
+        let plain: Vec<(&str, &str)> = members.iter().map(|(k, v)| (&**k, *v)).collect();
+        assert_eq!(plain, [("b", "1.50"), ("aA", "{\"x\" : [ 1 ]}"), ("", "null")]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for text in
+            ["", "[]", "1", "null", "{", "{}x", "{\"a\":NaN}", "{\"a\":Infinity}", "{a:1}", "{\"a\":01}"]
+        {
+            assert!(members(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn key_twice_is_refused_at_any_depth_and_however_it_is_spelled() {
+        for text in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"{"x":{"a":1,"b":[{"c":1,"c":1}]}}"#,
+            r#"{"x":[{"a":{"q":1},"b":"}","a":2}]}"#,
+            r#"{"x":{"\ud83d":1,"\ud83d":2}}"#,
+        ] {
+            assert!(members(text).unwrap_err().0.contains("twice"), "{text}");
+        }
+        for text in [
+            r#"{"x":{"a":1},"y":{"a":1}}"#,
+            r#"{"x":[{"a":1},{"a":1},["a","a"]]}"#,
+            r#"{"x":{"a":"a","b":{"a":"b"},"c":"\",\"a\":"}}"#,
+        ] {
+            assert!(members(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded_by_length_alone() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        assert_eq!(members(&deep).unwrap().len(), 1);
+        let deep = format!("{{\"a\":{}1{}}}", "{\"k\":".repeat(100_000), "}".repeat(100_000));
+        assert_eq!(members(&deep).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_kept_in_values_and_refused_in_names() {
+        assert_eq!(members(r#"{"a":"\ud83d"}"#).unwrap()[0].1, r#""\ud83d""#);
+        assert!(members(r#"{"\ud83d":1}"#).is_err());
+    }
+}

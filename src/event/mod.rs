@@ -1,0 +1,478 @@
+//! The vocabulary: what the events of a task history mean, and how they stand on disk.
+//!
+//! [`kinds`] has every number; [`Event`] is one event decoded; [`body`] has the frozen structs; [`Item`], [`Field`] and
+//! [`Value`] are the open JSON objects that tasks are; [`StatusTable`] says which status may follow which.
+
+use std::fmt;
+use std::sync::Arc;
+
+mod body;
+mod id;
+mod item;
+pub mod json;
+pub mod kinds;
+mod status;
+mod value;
+
+pub use id::TaskId;
+pub use item::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch};
+pub use kinds::vocabulary;
+pub use status::{By, Status, StatusTable};
+pub use value::Value;
+
+use crate::log::envelope::Envelope;
+use crate::log::{Binding, Key, KeyKind, NewEvent};
+use body::{
+    ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, FieldV1, FinishedV1, ImportedV1, LinkedV1, NameV1,
+    PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1, WorkspaceBoundV1,
+};
+
+/// What made a status change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Somebody set it.
+    Set,
+    /// Somebody resumed the task.
+    Resumed,
+    /// The child that the task waited for was deleted.
+    ChildDeleted,
+}
+
+/// One event, decoded. What it is about stands in its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A task came into being. `again`: although one of its id had been deleted.
+    Created {
+        /// All of it.
+        item: Item,
+        /// See above.
+        again: bool,
+    },
+    /// Fields changed: `patched`, or `usage` and `size` where these alone did.
+    Patched(Patch),
+    /// A person gave it a title.
+    Renamed {
+        /// The title.
+        title: Value,
+    },
+    /// Its status changed. Leaving `delegated`, it waits for nobody any more.
+    StatusChanged {
+        /// What it was.
+        from: Status,
+        /// What it is.
+        to: Status,
+        /// By what.
+        cause: Cause,
+    },
+    /// It waits for `child` from now on.
+    Delegated {
+        /// The child.
+        child: TaskId,
+    },
+    /// It became a child.
+    Linked {
+        /// Of this task.
+        parent: TaskId,
+        /// The top of the chain.
+        root: TaskId,
+    },
+    /// It is completed.
+    Finished {
+        /// What came of it.
+        summary: Option<Value>,
+    },
+    /// Its child is completed; it waits no more.
+    ChildReturned {
+        /// The child.
+        child: TaskId,
+        /// What came of that.
+        summary: Option<Value>,
+    },
+    /// It is gone; its id stays taken.
+    Deleted {
+        /// The task whose deletion took this one with it.
+        with: Option<TaskId>,
+    },
+    /// A record of an older layout was taken over, or what changed in it since it last was.
+    Imported(Imported),
+    /// A record of an older layout that was not chosen.
+    SourceKept {
+        /// Where it came from.
+        source: String,
+        /// Its text.
+        record: Value,
+    },
+    /// The workspace's status table.
+    RulesSet(StatusTable),
+    /// What leads to this workspace.
+    WorkspaceBound(Binding),
+    /// A process began to write; the key names its session.
+    SessionStarted {
+        /// What it calls itself.
+        label: String,
+        /// Its release.
+        version: String,
+        /// Its process id, for people.
+        pid: u32,
+    },
+}
+
+/// See [`Event::Imported`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Where the record came from, for people.
+    pub source: String,
+    /// BLAKE3 of the record as the source has it.
+    pub record: [u8; 32],
+    /// Fields that change, with their values.
+    pub set: Vec<(Field, Value)>,
+    /// Fields that go.
+    pub unset: Vec<Field>,
+    /// Fields of the source that stay as this side has them, and [`value_hash`] of what the source says, 0 for nothing.
+    pub kept: Vec<(Field, u64)>,
+}
+
+/// By what two values of a source are told apart: BLAKE3 of the text, cut to 64 bits, and never 0.
+pub fn value_hash(value: &Value) -> u64 {
+    let hash = match value {
+        Value::Blob { hash, .. } => *hash,
+        value => *blake3::hash(value.to_json().as_bytes()).as_bytes(),
+    };
+    hash.first_chunk().map_or(1, |cut| u64::from_le_bytes(*cut)).max(1)
+}
+
+/// Why a body is not one of its kind and version, although it is what was written: a faulty writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadBody(String);
+
+impl fmt::Display for BadBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn bad(why: impl Into<String>) -> BadBody {
+    BadBody(why.into())
+}
+
+impl Event {
+    /// Reads an event; `None` for a kind and version this release does not know.
+    ///
+    /// # Errors
+    /// [`BadBody`].
+    pub fn decode(envelope: &Envelope<'_>) -> Result<Option<Self>, BadBody> {
+        if envelope.version != 1 {
+            return Ok(None);
+        }
+        let (b, blobs) = (envelope.body, Blobs(envelope.blobs));
+        Ok(Some(match envelope.kind {
+            kinds::CREATED => {
+                let CreatedV1 { fields, again } = whole(b)?;
+                Event::Created { item: Item::of_fields(blobs.fields(fields)?), again }
+            }
+            kinds::PATCHED => {
+                let PatchedV1 { set, unset, drop_children } = whole(b)?;
+                Event::Patched(Patch {
+                    set: blobs.fields(set)?,
+                    unset: names(unset)?,
+                    drop_children: drop_children.into_iter().map(Into::into).collect(),
+                })
+            }
+            kinds::USAGE | kinds::SIZE => {
+                let SetV1 { set } = whole(b)?;
+                Event::Patched(Patch { set: blobs.fields(set)?, ..Patch::default() })
+            }
+            kinds::RENAMED => {
+                let SetV1 { set } = whole(b)?;
+                match <[_; 1]>::try_from(blobs.fields(set)?) {
+                    Ok([(Field::Task, title)]) => Event::Renamed { title },
+                    _ => return Err(bad("a new title is the field task, alone")),
+                }
+            }
+            kinds::STATUS_CHANGED => {
+                let StatusChangedV1 { from, to, cause } = whole(b)?;
+                let cause = match cause {
+                    0 => Cause::Set,
+                    1 => Cause::Resumed,
+                    2 => Cause::ChildDeleted,
+                    n => return Err(bad(format!("cause {n}"))),
+                };
+                Event::StatusChanged { from: status(from)?, to: status(to)?, cause }
+            }
+            kinds::DELEGATED => {
+                Event::Delegated { child: TaskId::of_log(whole::<DelegatedV1<'_>>(b)?.child) }
+            }
+            kinds::LINKED => {
+                let LinkedV1 { parent, root } = whole(b)?;
+                Event::Linked { parent: TaskId::of_log(parent), root: TaskId::of_log(root) }
+            }
+            kinds::FINISHED => {
+                let FinishedV1 { summary } = whole(b)?;
+                Event::Finished { summary: summary.map(|value| blobs.value(value)).transpose()? }
+            }
+            kinds::CHILD_RETURNED => {
+                let ChildReturnedV1 { child, summary } = whole(b)?;
+                let summary = summary.map(|value| blobs.value(value)).transpose()?;
+                Event::ChildReturned { child: TaskId::of_log(child), summary }
+            }
+            kinds::DELETED => {
+                let DeletedV1 { with } = whole(b)?;
+                Event::Deleted { with: (!with.is_empty()).then(|| TaskId::of_log(with)) }
+            }
+            kinds::IMPORTED => {
+                let ImportedV1 { source, record, set, unset, kept } = whole(b)?;
+                let kept = kept.into_iter().map(|(name, hash)| Ok((field(name.number, name.name)?, hash)));
+                Event::Imported(Imported {
+                    source: source.into(),
+                    record,
+                    set: blobs.fields(set)?,
+                    unset: names(unset)?,
+                    kept: kept.collect::<Result<_, BadBody>>()?,
+                })
+            }
+            kinds::SOURCE_KEPT => {
+                let SourceKeptV1 { source, record } = whole(b)?;
+                Event::SourceKept { source: source.into(), record: blobs.value(record)? }
+            }
+            kinds::RULES_SET => {
+                let RulesSetV1 { name, rows } = whole(b)?;
+                let rows = rows.into_iter().map(|(from, to, by)| {
+                    let by = match by {
+                        0 => By::Any,
+                        1 => By::Resume,
+                        n => return Err(bad(format!("transition by {n}"))),
+                    };
+                    Ok((status(from)?, status(to)?, by))
+                });
+                Event::RulesSet(StatusTable::new(name, rows.collect::<Result<Vec<_>, _>>()?))
+            }
+            kinds::WORKSPACE_BOUND => {
+                let WorkspaceBoundV1 { kind, name } = whole(b)?;
+                Event::WorkspaceBound(match kind {
+                    0 => Binding::None,
+                    1 => Binding::Path(name.into()),
+                    2 => Binding::Key(name.into()),
+                    n => return Err(bad(format!("binding of kind {n}"))),
+                })
+            }
+            kinds::SESSION_STARTED => {
+                let SessionStartedV1 { label, version, pid } = whole(b)?;
+                Event::SessionStarted { label: label.into(), version: version.into(), pid }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Event::Created { .. } => kinds::CREATED,
+            Event::Patched(patch) => {
+                let only = |of: fn(&Field) -> bool| {
+                    !patch.set.is_empty()
+                        && patch.unset.is_empty()
+                        && patch.drop_children.is_empty()
+                        && patch.set.iter().all(|(field, _)| of(field))
+                };
+                if only(Field::is_usage) {
+                    kinds::USAGE
+                } else if only(|field| *field == Field::Size) {
+                    kinds::SIZE
+                } else {
+                    kinds::PATCHED
+                }
+            }
+            Event::Renamed { .. } => kinds::RENAMED,
+            Event::StatusChanged { .. } => kinds::STATUS_CHANGED,
+            Event::Delegated { .. } => kinds::DELEGATED,
+            Event::Linked { .. } => kinds::LINKED,
+            Event::Finished { .. } => kinds::FINISHED,
+            Event::ChildReturned { .. } => kinds::CHILD_RETURNED,
+            Event::Deleted { .. } => kinds::DELETED,
+            Event::Imported(_) => kinds::IMPORTED,
+            Event::SourceKept { .. } => kinds::SOURCE_KEPT,
+            Event::RulesSet(_) => kinds::RULES_SET,
+            Event::WorkspaceBound(_) => kinds::WORKSPACE_BOUND,
+            Event::SessionStarted { .. } => kinds::SESSION_STARTED,
+        }
+    }
+
+    /// The event as a commit takes it, about `key`.
+    pub fn to_new(&self, key: Key) -> NewEvent {
+        let kind = self.kind();
+        let mut blobs = Vec::new();
+        let body = match self {
+            Event::Created { item, again } => {
+                encode(&CreatedV1 { fields: to_fields(item.fields(), &mut blobs), again: *again })
+            }
+            Event::Patched(Patch { set, .. }) if kind != kinds::PATCHED => {
+                encode(&SetV1 { set: to_fields(set, &mut blobs) })
+            }
+            Event::Patched(Patch { set, unset, drop_children }) => encode(&PatchedV1 {
+                set: to_fields(set, &mut blobs),
+                unset: unset.iter().map(to_name).collect(),
+                drop_children: drop_children.iter().map(|id| &**id).collect(),
+            }),
+            Event::Renamed { title } => {
+                let value = to_value(title, &mut blobs);
+                encode(&SetV1 { set: vec![FieldV1 { number: Field::Task.number(), name: "", value }] })
+            }
+            Event::StatusChanged { from, to, cause } => encode(&StatusChangedV1 {
+                from: from.number(),
+                to: to.number(),
+                cause: match cause {
+                    Cause::Set => 0,
+                    Cause::Resumed => 1,
+                    Cause::ChildDeleted => 2,
+                },
+            }),
+            Event::Delegated { child } => encode(&DelegatedV1 { child: child.as_str() }),
+            Event::Linked { parent, root } => {
+                encode(&LinkedV1 { parent: parent.as_str(), root: root.as_str() })
+            }
+            Event::Finished { summary } => {
+                encode(&FinishedV1 { summary: summary.as_ref().map(|value| to_value(value, &mut blobs)) })
+            }
+            Event::ChildReturned { child, summary } => encode(&ChildReturnedV1 {
+                child: child.as_str(),
+                summary: summary.as_ref().map(|value| to_value(value, &mut blobs)),
+            }),
+            Event::Deleted { with } => encode(&DeletedV1 { with: with.as_ref().map_or("", TaskId::as_str) }),
+            Event::Imported(Imported { source, record, set, unset, kept }) => encode(&ImportedV1 {
+                source,
+                record: *record,
+                set: to_fields(set, &mut blobs),
+                unset: unset.iter().map(to_name).collect(),
+                kept: kept.iter().map(|(field, hash)| (to_name(field), *hash)).collect(),
+            }),
+            Event::SourceKept { source, record } => {
+                encode(&SourceKeptV1 { source, record: to_value(record, &mut blobs) })
+            }
+            Event::RulesSet(table) => encode(&RulesSetV1 {
+                name: table.name(),
+                rows: table
+                    .rows()
+                    .iter()
+                    .map(|(from, to, by)| (from.number(), to.number(), u8::from(*by == By::Resume)))
+                    .collect(),
+            }),
+            Event::WorkspaceBound(binding) => {
+                let (kind, name) = match binding {
+                    Binding::None => (0, ""),
+                    Binding::Path(path) => (1, path.as_str()),
+                    Binding::Key(key) => (2, key.as_str()),
+                };
+                encode(&WorkspaceBoundV1 { kind, name })
+            }
+            Event::SessionStarted { label, version, pid } => {
+                encode(&SessionStartedV1 { label, version, pid: *pid })
+            }
+        };
+        let new = match self {
+            Event::SourceKept { .. } | Event::RulesSet(_) => NewEvent::record(kind, 1, key, body),
+            Event::WorkspaceBound(_) | Event::SessionStarted { .. } => {
+                NewEvent::record(kind, 1, key, body).ignorable()
+            }
+            _ => NewEvent::state(kind, 1, key, body),
+        };
+        if blobs.is_empty() { new } else { new.blobs(blobs) }
+    }
+}
+
+/// The key of a session's events.
+pub fn session_key(session: u64) -> Key {
+    Key { kind: KeyKind::SESSION, name: format!("{session:016x}").into() }
+}
+
+fn whole<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadBody> {
+    match postcard::take_from_bytes(body) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(bad(format!("{} bytes left over", rest.len()))),
+        Err(e) => Err(bad(e.to_string())),
+    }
+}
+
+fn encode<T: serde::Serialize>(body: &T) -> Vec<u8> {
+    // Serialising these structs into memory has no way to fail.
+    postcard::to_allocvec(body).unwrap_or_default()
+}
+
+fn status(number: u8) -> Result<Status, BadBody> {
+    Status::of_number(number).ok_or_else(|| bad(format!("status {number}")))
+}
+
+fn field(number: u8, name: &str) -> Result<Field, BadBody> {
+    match number {
+        0 => Ok(Field::of(name)),
+        n => Field::of_number(n).ok_or_else(|| bad(format!("field {n}"))),
+    }
+}
+
+fn names(all: Vec<NameV1<'_>>) -> Result<Vec<Field>, BadBody> {
+    all.into_iter().map(|name| field(name.number, name.name)).collect()
+}
+
+/// The blobs an event names, 32 bytes each.
+struct Blobs<'a>(&'a [u8]);
+
+impl Blobs<'_> {
+    fn fields(&self, all: Vec<FieldV1<'_>>) -> Result<Vec<(Field, Value)>, BadBody> {
+        all.into_iter().map(|f| Ok((field(f.number, f.name)?, self.value(f.value)?))).collect()
+    }
+
+    fn value(&self, value: ValueV1<'_>) -> Result<Value, BadBody> {
+        Ok(match value {
+            ValueV1::Null => Value::Null,
+            ValueV1::False => Value::Bool(false),
+            ValueV1::True => Value::Bool(true),
+            ValueV1::Int(n) => Value::Int(n),
+            ValueV1::UInt(n) => Value::from(n),
+            ValueV1::Text(text) => Value::Text(text.into()),
+            ValueV1::Strings(all) => Value::strings(all),
+            ValueV1::Raw(text) => Value::parse(text).map_err(|e| bad(format!("a value is no JSON: {e}")))?,
+            ValueV1::Blob { index, len } => {
+                let start = usize::from(index) * 32;
+                let hash = self.0.get(start..start + 32).and_then(|hash| hash.try_into().ok());
+                Value::Blob { hash: hash.ok_or_else(|| bad(format!("no blob {index}")))?, len }
+            }
+        })
+    }
+}
+
+fn to_name(field: &Field) -> NameV1<'_> {
+    match field {
+        Field::Other(name) => NameV1 { number: 0, name },
+        known => NameV1 { number: known.number(), name: "" },
+    }
+}
+
+fn to_fields<'a>(all: &'a [(Field, Value)], blobs: &mut Vec<[u8; 32]>) -> Vec<FieldV1<'a>> {
+    all.iter()
+        .map(|(field, value)| {
+            let NameV1 { number, name } = to_name(field);
+            FieldV1 { number, name, value: to_value(value, blobs) }
+        })
+        .collect()
+}
+
+fn to_value<'a>(value: &'a Value, blobs: &mut Vec<[u8; 32]>) -> ValueV1<'a> {
+    match value {
+        Value::Null => ValueV1::Null,
+        Value::Bool(false) => ValueV1::False,
+        Value::Bool(true) => ValueV1::True,
+        Value::Int(n) => ValueV1::Int(*n),
+        Value::UInt(n) => ValueV1::UInt(*n),
+        Value::Text(text) => ValueV1::Text(text),
+        Value::Strings(all) => ValueV1::Strings(all.iter().map(Arc::as_ref).collect()),
+        Value::Raw(text) => ValueV1::Raw(text),
+        Value::Blob { hash, len } => {
+            // At most one for each field, of which an item has fewer than a u16 counts.
+            let index = u16::try_from(blobs.len()).unwrap_or(u16::MAX);
+            blobs.push(*hash);
+            ValueV1::Blob { index, len: *len }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

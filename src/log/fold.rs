@@ -1,0 +1,62 @@
+//! A program's own fold over a log's events, kept by the log beside its own state.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+
+use super::envelope::{Commit, Key};
+
+/// What a program makes of a log's events.
+///
+/// The log calls it for every commit, in order, in every process alike, so it must be a function of the commits alone:
+/// no clock, no randomness, no system call. It never validates and never fails; what it cannot make sense of it leaves
+/// out, and says so in findings of its own.
+///
+/// # Concurrency
+/// Changed by one thread at a time, under the lock of the log's view; looked at by many.
+pub trait Fold: Any + fmt::Debug + Send + Sync {
+    /// Takes up a commit. With `remember` it may be taken back before anything else happens.
+    fn apply(&mut self, commit: &Commit<'_>, remember: bool);
+
+    /// Takes the last remembered commit back; called in the reverse order of [`Fold::apply`].
+    fn take_back(&mut self);
+
+    /// Forgets how to take anything back: it all stands.
+    fn stands(&mut self);
+
+    /// Adds what compaction may not lose to the state hash, in a canonical order.
+    fn hash(&self, hasher: &mut blake3::Hasher);
+
+    /// What it knows of a key, as JSON, for the error that tells a caller what holds instead of what was expected.
+    fn describe(&self, key: &Key) -> Option<String>;
+}
+
+/// Which fold a program has.
+#[derive(Clone, Copy)]
+pub struct FoldKind {
+    id: TypeId,
+    name: &'static str,
+    make: fn() -> Box<dyn Fold>,
+}
+
+impl FoldKind {
+    /// The fold of this type; it starts from its default.
+    pub fn of<F: Fold + Default>() -> Self {
+        FoldKind { id: TypeId::of::<F>(), name: std::any::type_name::<F>(), make: || Box::<F>::default() }
+    }
+
+    pub(crate) fn make(self) -> Box<dyn Fold> {
+        (self.make)()
+    }
+}
+
+impl PartialEq for FoldKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl fmt::Debug for FoldKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
