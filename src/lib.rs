@@ -19,6 +19,7 @@ pub mod log;
 pub mod session;
 pub mod store;
 pub mod vfs;
+pub mod view;
 
 pub use error::{Error, ErrorKind, Result};
 pub use log::envelope::{Key, KeyKind};

@@ -241,6 +241,11 @@ impl Item {
         Item { fields }
     }
 
+    /// Its fields, in order.
+    pub fn into_fields(self) -> Vec<(Field, Value)> {
+        self.fields
+    }
+
     /// Values to be changed in place; only the form of a value may change, never what it spells.
     pub(crate) fn fields_mut(&mut self) -> &mut Vec<(Field, Value)> {
         &mut self.fields

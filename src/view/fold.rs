@@ -1,0 +1,227 @@
+//! What each event does to its task. `format-spec/events.md` has the same in prose.
+//!
+//! Never validates: what today's rules would refuse is folded all the same, in the way that loses least, and said in a
+//! finding. An event changes its own task and no other.
+
+use std::sync::Arc;
+
+use super::task::{Entry, Imports, Task, Tombstone};
+use crate::event::{
+    Cause, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
+};
+use crate::log::{Revision, Seq};
+
+/// What stands before an event's body.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// Its number.
+    pub seq: Seq,
+    /// Its task's revision after it.
+    pub revision: Revision,
+}
+
+/// Something that today's rules would have refused: a stable code, and what it is.
+pub(super) type Note<'a> = &'a mut dyn FnMut(&'static str, String);
+
+/// What a task's entry is after a state event.
+pub(crate) fn fold_event(
+    before: Option<Entry>,
+    id: &str,
+    head: Head,
+    event: Event,
+    rules: &StatusTable,
+    note: Note<'_>,
+) -> Entry {
+    let mut shared = match (before, &event) {
+        (Some(Entry::Dead(_)), Event::Created { again: true, .. }) => fresh(id, head),
+        (Some(Entry::Dead(tombstone)), _) => {
+            note("event-after-delete", format!("an event of kind {} after {id} was deleted", event.kind()));
+            return Entry::Dead(Tombstone { revision: head.revision.max(tombstone.revision), seq: head.seq });
+        }
+        (Some(Entry::Live(task)), Event::Created { .. }) => {
+            note("created-twice", format!("{id} was created although it was there; its fields were merged"));
+            task
+        }
+        (Some(Entry::Live(task)), _) => task,
+        (None, Event::Created { .. } | Event::Imported(_)) => fresh(id, head),
+        (None, _) => {
+            note("event-before-create", format!("an event of kind {} before {id} was created", event.kind()));
+            fresh(id, head)
+        }
+    };
+    if let Event::Deleted { .. } = event {
+        return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq });
+    }
+    let task = Arc::make_mut(&mut shared);
+    (task.revision, task.seq) = (head.revision, head.seq);
+    change(task, event, rules, note);
+    Entry::Live(shared)
+}
+
+fn fresh(id: &str, head: Head) -> Arc<Task> {
+    Arc::new(Task {
+        id: TaskId::of_log(id),
+        item: Item::default(),
+        revision: head.revision,
+        seq: head.seq,
+        created: head.seq,
+        named: false,
+        imports: None,
+        bytes: 0,
+    })
+}
+
+fn change(task: &mut Task, event: Event, rules: &StatusTable, note: Note<'_>) {
+    match event {
+        Event::Created { item, .. } => {
+            for (field, value) in item.into_fields() {
+                set(task, field, value);
+            }
+        }
+        Event::Patched(Patch { set: sets, unset: unsets, drop_children }) => {
+            for (field, value) in sets {
+                if field == Field::ChildIds {
+                    add_children(task, &value.as_strings());
+                } else {
+                    if field.is_ruled() {
+                        note("ruled-field-patched", format!("a patch of {} sets {field}", task.id));
+                    }
+                    set(task, field, value);
+                }
+            }
+            unsets.iter().for_each(|field| unset(task, field));
+            if !drop_children.is_empty() {
+                let kept: Vec<_> =
+                    task.child_ids().into_iter().filter(|id| !drop_children.contains(id)).collect();
+                set(task, Field::ChildIds, Value::strings(kept));
+            }
+        }
+        Event::Renamed { title } => {
+            set(task, Field::Task, title);
+            task.named = true;
+        }
+        Event::StatusChanged { from, to, cause } => {
+            if task.status() != from {
+                note("status-from", format!("{} left status {from}, but was {}", task.id, task.status()));
+            }
+            if cause != Cause::ChildDeleted {
+                moves(task, to, rules, note);
+            }
+            set(task, Field::Status, to.name().into());
+            if to != Status::Delegated {
+                wait_no_more(task);
+            }
+        }
+        Event::Delegated { child } => {
+            if task.status() != Status::Delegated {
+                moves(task, Status::Delegated, rules, note);
+            }
+            set(task, Field::Status, Status::Delegated.name().into());
+            set(task, Field::DelegatedToId, Value::Text(child.shared()));
+            set(task, Field::AwaitingChildId, Value::Text(child.shared()));
+            add_children(task, &[child.shared()]);
+        }
+        Event::Linked { parent, root } => {
+            set(task, Field::ParentTaskId, Value::Text(parent.shared()));
+            set(task, Field::RootTaskId, Value::Text(root.shared()));
+        }
+        Event::Finished { summary } => {
+            moves(task, Status::Completed, rules, note);
+            set(task, Field::Status, Status::Completed.name().into());
+            if let Some(summary) = summary {
+                set(task, Field::CompletionResultSummary, summary);
+            }
+            wait_no_more(task);
+        }
+        Event::ChildReturned { child, summary } => {
+            if task.awaiting().as_deref() != Some(child.as_str()) {
+                note("not-waiting", format!("{child} returned to {}, which did not wait for it", task.id));
+            }
+            set(task, Field::Status, Status::Active.name().into());
+            set(task, Field::CompletedByChildId, Value::Text(child.shared()));
+            if let Some(summary) = summary {
+                set(task, Field::CompletionResultSummary, summary);
+            }
+            wait_no_more(task);
+            add_children(task, &[child.shared()]);
+        }
+        Event::Imported(imported) => import(task, imported),
+        // Neither is a state event of a task.
+        Event::Deleted { .. }
+        | Event::SourceKept { .. }
+        | Event::RulesSet(_)
+        | Event::WorkspaceBound(_)
+        | Event::SessionStarted { .. } => {}
+    }
+}
+
+/// Says so where the table would not let a task pass from its status to another.
+fn moves(task: &Task, to: Status, rules: &StatusTable, note: Note<'_>) {
+    let from = task.status();
+    if from != to && rules.allows(from, to).is_none() {
+        let table = rules.name();
+        note("illegal-status", format!("{} passed from {from} to {to}, against the table {table}", task.id));
+    }
+}
+
+fn import(task: &mut Task, imported: Imported) {
+    let Imported { record, set: sets, unset: unsets, kept, .. } = imported;
+    let mut fields = task.imports.take().map(|imports| imports.fields.clone()).unwrap_or_default();
+    let mut say = |field: &Field, hash: u64| match fields.binary_search_by(|(f, _)| f.cmp(field)) {
+        Ok(at) if hash == 0 => drop(fields.remove(at)),
+        Ok(at) => {
+            if let Some((_, old)) = fields.get_mut(at) {
+                *old = hash;
+            }
+        }
+        Err(_) if hash == 0 => {}
+        Err(at) => fields.insert(at, (field.clone(), hash)),
+    };
+    for (field, hash) in &kept {
+        say(field, *hash);
+    }
+    for field in &unsets {
+        say(field, 0);
+        unset(task, field);
+    }
+    for (field, value) in sets {
+        say(&field, value_hash(&value));
+        set(task, field, value);
+    }
+    task.imports = Some(Arc::new(Imports { record, fields }));
+}
+
+/// Invariant: who is not delegated waits for nobody.
+fn wait_no_more(task: &mut Task) {
+    unset(task, &Field::AwaitingChildId);
+    unset(task, &Field::DelegatedToId);
+}
+
+fn set(task: &mut Task, field: Field, value: Value) {
+    let added = value.json_len();
+    let name_len = field.name().len() as u64 + 4;
+    match task.item.set(field, value) {
+        Some(old) => task.bytes = (task.bytes + added).saturating_sub(old.json_len()),
+        None => task.bytes += added + name_len,
+    }
+}
+
+fn unset(task: &mut Task, field: &Field) {
+    if let Some(old) = task.item.unset(field) {
+        task.bytes = task.bytes.saturating_sub(old.json_len() + field.name().len() as u64 + 4);
+    }
+}
+
+/// Adds ids to the set that is there, in the order they come.
+fn add_children(task: &mut Task, ids: &[Arc<str>]) {
+    let mut all = task.child_ids();
+    let before = all.len();
+    for id in ids {
+        if !all.contains(id) {
+            all.push(Arc::clone(id));
+        }
+    }
+    if all.len() > before || task.item.get(&Field::ChildIds).is_none() {
+        set(task, Field::ChildIds, Value::strings(all));
+    }
+}

@@ -1,0 +1,113 @@
+//! One task's changes: when, by whom, what, from what to what.
+
+use super::fold::{Head, fold_event};
+use super::task::Entry;
+use crate::event::{Event, Field, Item, StatusTable, Value, kinds};
+use crate::log::envelope::Commit;
+use crate::log::{KeyKind, OpId, Revision, Seq};
+
+/// A field's change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldChange {
+    /// The field.
+    pub field: Field,
+    /// What it was; `None` = absent.
+    pub from: Option<Value>,
+    /// What it is; `None` = absent.
+    pub to: Option<Value>,
+}
+
+/// One event of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its number.
+    pub seq: Seq,
+    /// When, µs since 1970 UTC, by the writer's clock.
+    pub time: u64,
+    /// Which session; 0 = none.
+    pub session: u64,
+    /// The request it answered.
+    pub op_id: Option<OpId>,
+    /// Its kind.
+    pub kind: u16,
+    /// The task's revision after it; 0 = it changed no state.
+    pub revision: Revision,
+    /// Whether the task lives after it.
+    pub live: bool,
+    /// What changed, in the order of the item's fields, removed ones last.
+    pub fields: Vec<FieldChange>,
+    /// The event itself, where this release can read it.
+    pub event: Option<Event>,
+}
+
+/// Folds one task out of a log, remembering each step.
+#[derive(Debug)]
+pub struct History {
+    id: String,
+    entry: Option<Entry>,
+    rules: StatusTable,
+    changes: Vec<Change>,
+}
+
+impl History {
+    /// Of the task with this id.
+    pub fn of(id: &str) -> Self {
+        History { id: id.into(), entry: None, rules: StatusTable::default(), changes: Vec::new() }
+    }
+
+    /// Takes up a commit; commits come in the log's order.
+    pub fn take_up(&mut self, commit: &Commit<'_>) {
+        for envelope in commit.events() {
+            if envelope.kind == kinds::RULES_SET
+                && let Ok(Some(Event::RulesSet(rules))) = Event::decode(&envelope)
+            {
+                self.rules = rules;
+            }
+            if envelope.key_kind != KeyKind::TASK || envelope.key != self.id {
+                continue;
+            }
+            let event = Event::decode(&envelope).ok().flatten();
+            let empty = Item::default();
+            let before = self.entry.clone();
+            if let (Some(event), Revision(1..)) = (&event, envelope.revision) {
+                let head = Head { seq: envelope.seq, revision: envelope.revision };
+                let folded =
+                    fold_event(self.entry.take(), &self.id, head, event.clone(), &self.rules, &mut |_, _| {});
+                self.entry = Some(folded);
+            }
+            let item =
+                |entry: &Option<Entry>| entry.as_ref().and_then(Entry::live).map(|task| task.item.clone());
+            let (old, new) = (item(&before), item(&self.entry));
+            self.changes.push(Change {
+                seq: envelope.seq,
+                time: commit.preamble.time,
+                session: commit.preamble.session,
+                op_id: commit.preamble.operation.map(|operation| operation.op_id),
+                kind: envelope.kind,
+                revision: envelope.revision,
+                live: new.is_some(),
+                fields: difference(old.as_ref().unwrap_or(&empty), new.as_ref().unwrap_or(&empty)),
+                event,
+            });
+        }
+    }
+
+    /// All of it.
+    pub fn into_changes(self) -> Vec<Change> {
+        self.changes
+    }
+}
+
+/// What differs between two items.
+pub fn difference(old: &Item, new: &Item) -> Vec<FieldChange> {
+    let changed =
+        new.fields().iter().filter(|(field, value)| old.get(field) != Some(value)).map(|(field, value)| {
+            FieldChange { field: field.clone(), from: old.get(field).cloned(), to: Some(value.clone()) }
+        });
+    let gone = old
+        .fields()
+        .iter()
+        .filter(|(field, _)| new.get(field).is_none())
+        .map(|(field, value)| FieldChange { field: field.clone(), from: Some(value.clone()), to: None });
+    changed.chain(gone).collect()
+}

@@ -1,0 +1,336 @@
+//! The tasks of one workspace, folded from its log.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use super::fold::{Head, fold_event};
+use super::task::{Entry, Task, Tombstone};
+use crate::event::{Event, Field, StatusTable, TaskId, kinds};
+use crate::log::envelope::{Commit, Envelope};
+use crate::log::finding::{Finding, Severity};
+use crate::log::fold::Fold;
+use crate::log::format::EVENT_NOTHING;
+use crate::log::{Binding, Key, KeyKind};
+
+/// Most findings that are kept; how many there were is counted on.
+const FINDINGS_MAX: usize = 1000;
+
+/// What a process said of itself when it began to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// What it calls itself.
+    pub label: String,
+    /// Its release.
+    pub version: String,
+    /// Its process id, for people.
+    pub pid: u32,
+}
+
+/// The fold. See the module.
+#[derive(Debug, Default)]
+pub struct Index {
+    tasks: HashMap<TaskId, Entry, RandomState>,
+    live: usize,
+    /// Live tasks by the parent they name, whether that is there or not.
+    children: BTreeMap<Arc<str>, BTreeSet<TaskId>>,
+    rules: Arc<StatusTable>,
+    bindings: Vec<Binding>,
+    writers: HashMap<u64, Arc<Writer>, RandomState>,
+    findings: Vec<Finding>,
+    findings_seen: u64,
+    undo: Vec<Undo>,
+}
+
+/// What one commit replaced.
+#[derive(Debug, Default)]
+struct Undo {
+    tasks: Vec<(TaskId, Option<Entry>)>,
+    rules: Option<Arc<StatusTable>>,
+    bindings: usize,
+    writer: Option<u64>,
+    findings: usize,
+    findings_seen: u64,
+}
+
+impl Index {
+    /// A task that lives.
+    pub fn get(&self, id: &str) -> Option<&Arc<Task>> {
+        self.tasks.get(id)?.live()
+    }
+
+    /// What an id stands for.
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.tasks.get(id)
+    }
+
+    /// What is left of a deleted task.
+    pub fn tombstone(&self, id: &str) -> Option<Tombstone> {
+        match self.tasks.get(id)? {
+            Entry::Dead(tombstone) => Some(*tombstone),
+            Entry::Live(_) => None,
+        }
+    }
+
+    /// How many tasks live.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// All tasks that live, in no order.
+    pub fn tasks(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.tasks.values().filter_map(Entry::live)
+    }
+
+    /// Live tasks that name this one as their parent, by id.
+    pub fn children(&self, id: &str) -> impl Iterator<Item = &Arc<Task>> {
+        self.children.get(id).into_iter().flatten().filter_map(|child| self.get(child.as_str()))
+    }
+
+    /// The workspace's status table.
+    pub fn rules(&self) -> &Arc<StatusTable> {
+        &self.rules
+    }
+
+    /// What has led to this workspace, oldest first.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
+
+    /// What a session said of itself when it began to write here.
+    pub fn writer(&self, session: u64) -> Option<&Arc<Writer>> {
+        self.writers.get(&session)
+    }
+
+    /// What the fold met that today's rules would have refused; at most 1000.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// How many there were.
+    pub fn findings_seen(&self) -> u64 {
+        self.findings_seen
+    }
+
+    fn take_up(&mut self, envelope: &Envelope<'_>, session: u64, undo: Option<&mut Undo>) {
+        let event = match Event::decode(envelope) {
+            Ok(Some(event)) => event,
+            // Unknown to this release; the log has seen to it.
+            Ok(None) => return,
+            Err(bad) => {
+                let label = kinds::name(envelope.kind).unwrap_or("event");
+                return note(
+                    &mut self.findings,
+                    &mut self.findings_seen,
+                    envelope,
+                    "bad-body",
+                    format!("the body of a {label} event does not decode: {bad}; it was left out"),
+                );
+            }
+        };
+        if envelope.key_kind == KeyKind::TASK && envelope.revision.0 > 0 {
+            return self.take_up_task(envelope, event, undo);
+        }
+        match event {
+            Event::RulesSet(rules) => {
+                let before = std::mem::replace(&mut self.rules, Arc::new(rules));
+                if let Some(undo) = undo {
+                    undo.rules.get_or_insert(before);
+                }
+            }
+            Event::WorkspaceBound(binding) => self.bindings.push(binding),
+            Event::SessionStarted { label, version, pid } => {
+                let new = self.writers.insert(session, Arc::new(Writer { label, version, pid })).is_none();
+                if let Some(undo) = undo
+                    && new
+                {
+                    undo.writer = Some(session);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take_up_task(&mut self, envelope: &Envelope<'_>, event: Event, undo: Option<&mut Undo>) {
+        let Index { tasks, live, children, rules, findings, findings_seen, .. } = self;
+        let head = Head { seq: envelope.seq, revision: envelope.revision };
+        let moves = may_move(&event);
+        let mut say = |code, message| note(findings, findings_seen, envelope, code, message);
+        let id = envelope.key;
+        if let Some(place) = tasks.get_mut(id) {
+            if let Some(undo) = undo {
+                undo.tasks.push((TaskId::of_log(id), Some(place.clone())));
+            }
+            let before = std::mem::replace(place, Entry::Dead(Tombstone::default()));
+            if moves {
+                unlink(children, live, &before);
+            }
+            *place = fold_event(Some(before), id, head, event, rules, &mut say);
+            if moves {
+                link(children, live, place);
+            }
+        } else {
+            let key = TaskId::of_log(id);
+            if let Some(undo) = undo {
+                undo.tasks.push((key.clone(), None));
+            }
+            let entry = fold_event(None, id, head, event, rules, &mut say);
+            link(children, live, &entry);
+            tasks.insert(key, entry);
+        }
+    }
+}
+
+/// Whether an event may change which parent its task names, or whether it lives.
+fn may_move(event: &Event) -> bool {
+    let is_parent = |field: &Field| *field == Field::ParentTaskId;
+    match event {
+        Event::Created { .. } | Event::Deleted { .. } | Event::Linked { .. } | Event::Imported(_) => true,
+        Event::Patched(patch) => {
+            patch.sets().iter().any(|(field, _)| is_parent(field)) || patch.unsets().iter().any(is_parent)
+        }
+        _ => false,
+    }
+}
+
+type Children = BTreeMap<Arc<str>, BTreeSet<TaskId>>;
+
+fn link(children: &mut Children, live: &mut usize, entry: &Entry) {
+    let Some(task) = entry.live() else { return };
+    *live += 1;
+    if let Some(parent) = task.parent() {
+        children.entry(parent.as_ref().into()).or_default().insert(task.id.clone());
+    }
+}
+
+fn unlink(children: &mut Children, live: &mut usize, entry: &Entry) {
+    let Some(task) = entry.live() else { return };
+    *live -= 1;
+    if let Some(parent) = task.parent()
+        && let Some(siblings) = children.get_mut(&*parent)
+    {
+        siblings.remove(task.id.as_str());
+        if siblings.is_empty() {
+            children.remove(&*parent);
+        }
+    }
+}
+
+fn note(all: &mut Vec<Finding>, seen: &mut u64, event: &Envelope<'_>, code: &'static str, message: String) {
+    *seen += 1;
+    if all.len() < FINDINGS_MAX {
+        all.push(Finding {
+            severity: Severity::Warning,
+            code,
+            file: PathBuf::new(),
+            offset: None,
+            seq: Some(event.seq.0),
+            message,
+            remedy: "nothing is lost; `foldlog history` shows how the task came to be as it is",
+        });
+    }
+}
+
+impl Fold for Index {
+    fn apply(&mut self, commit: &Commit<'_>, remember: bool) {
+        let mut undo = remember.then(|| Undo {
+            bindings: self.bindings.len(),
+            findings: self.findings.len(),
+            findings_seen: self.findings_seen,
+            ..Undo::default()
+        });
+        for envelope in commit.events().filter(|envelope| envelope.kind > EVENT_NOTHING) {
+            self.take_up(&envelope, commit.preamble.session, undo.as_mut());
+        }
+        self.undo.extend(undo);
+    }
+
+    fn take_back(&mut self) {
+        let Some(undo) = self.undo.pop() else { return };
+        for (id, before) in undo.tasks.into_iter().rev() {
+            if let Some(now) = self.tasks.get(id.as_str()) {
+                unlink(&mut self.children, &mut self.live, now);
+            }
+            match before {
+                Some(entry) => {
+                    link(&mut self.children, &mut self.live, &entry);
+                    self.tasks.insert(id, entry);
+                }
+                None => drop(self.tasks.remove(id.as_str())),
+            }
+        }
+        if let Some(rules) = undo.rules {
+            self.rules = rules;
+        }
+        if let Some(session) = undo.writer {
+            self.writers.remove(&session);
+        }
+        self.bindings.truncate(undo.bindings);
+        self.findings.truncate(undo.findings);
+        self.findings_seen = undo.findings_seen;
+    }
+
+    fn stands(&mut self) {
+        self.undo.clear();
+    }
+
+    /// `format-spec/events.md`, section *State hash*.
+    fn hash(&self, hasher: &mut blake3::Hasher) {
+        let text = |hasher: &mut blake3::Hasher, text: &str| {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        };
+        text(hasher, self.rules.name());
+        hasher.update(&(self.rules.rows().len() as u64).to_le_bytes());
+        for (from, to, by) in self.rules.rows() {
+            text(hasher, from.name());
+            text(hasher, to.name());
+            hasher.update(&[u8::from(*by == crate::event::By::Resume)]);
+        }
+        let mut all: Vec<_> = self.tasks.iter().collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        hasher.update(&(all.len() as u64).to_le_bytes());
+        for (id, entry) in all {
+            text(hasher, id.as_str());
+            hasher.update(&[u8::from(entry.live().is_some())]);
+            hasher.update(&entry.revision().0.to_le_bytes()).update(&entry.seq().0.to_le_bytes());
+            let Some(task) = entry.live() else { continue };
+            hasher.update(&task.created.0.to_le_bytes()).update(&[u8::from(task.named)]);
+            hasher.update(&(task.item.fields().len() as u64).to_le_bytes());
+            for (field, value) in task.item.fields() {
+                text(hasher, field.name());
+                match value {
+                    crate::event::Value::Blob { hash, len } => {
+                        hasher.update(&u64::MAX.to_le_bytes()).update(&len.to_le_bytes()).update(hash);
+                    }
+                    value => text(hasher, &value.to_json()),
+                }
+            }
+            let imports = task.imports.as_deref();
+            hasher.update(&[u8::from(imports.is_some())]);
+            if let Some(imports) = imports {
+                hasher.update(&imports.record).update(&(imports.fields.len() as u64).to_le_bytes());
+                // In the order of names, which does not depend on which names this release knows.
+                let mut fields: Vec<_> = imports.fields.iter().map(|(f, hash)| (f.name(), *hash)).collect();
+                fields.sort_unstable();
+                for (name, hash) in fields {
+                    text(hasher, name);
+                    hasher.update(&hash.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    fn describe(&self, key: &Key) -> Option<String> {
+        if key.kind != KeyKind::TASK {
+            return None;
+        }
+        self.get(&key.name).map(|task| task.item.to_json())
+    }
+}
