@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::log::finding::Finding;
-use crate::log::{Conflict, KeyState, OpId, Seq};
+use crate::log::{BlobId, Conflict, KeyState, OpId, Seq};
 
 /// What every fallible call of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -121,6 +121,12 @@ pub enum ErrorKind {
         /// The limit.
         max: u64,
     },
+    /// A blob is not there. A commit that names it has written nothing.
+    #[error("blob {blob} is not there")]
+    BlobMissing {
+        /// Its name.
+        blob: BlobId,
+    },
     /// The caller's input is malformed. Nothing was written.
     #[error("invalid {what}: {why}")]
     Invalid {
@@ -205,6 +211,7 @@ impl ErrorKind {
         ErrorKind::OpIdReused { .. } => "op-id-reused",
         ErrorKind::OutcomeUnknown { .. } => "outcome-unknown",
         ErrorKind::TooLarge { .. } => "too-large",
+        ErrorKind::BlobMissing { .. } => "blob-missing",
         ErrorKind::Invalid { .. } => "invalid",
         ErrorKind::Refused(_) => "refused",
         ErrorKind::Reentrant => "reentrant",
@@ -251,6 +258,9 @@ impl ErrorKind {
                 "compare the current state with what the request wanted; if it is not there, send it under a new op id"
             }
             ErrorKind::TooLarge { .. } => "split the commit or shorten the value",
+            ErrorKind::BlobMissing { .. } => {
+                "to commit, store the blob again and repeat the commit; to read, bring the file back from a copy"
+            }
             ErrorKind::Invalid { .. } => "correct the input",
             ErrorKind::Refused(_) => "see the reason; nothing was written",
             ErrorKind::Reentrant => "return from the closure first, or put all events into one draft",

@@ -25,7 +25,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use log::envelope::{Key, KeyKind};
 pub use log::finding::{Finding, Severity};
 pub use log::{
-    Conflict, Cursor, Draft, Durability, Expect, Health, Housekeeping, KeyState, Log, NewEvent, OpId,
+    BlobId, Conflict, Cursor, Draft, Durability, Expect, Health, Housekeeping, KeyState, Log, NewEvent, OpId,
     OpenReport, Receipt, Recovery, Revision, Seq, State, Status, Vocabulary,
 };
 pub use store::{Options, Place, Store, Workspace};

@@ -125,7 +125,7 @@ impl Log {
     /// must be quick, and must not commit itself. An empty draft is a success that writes nothing.
     ///
     /// # Errors
-    /// Whatever the closure returns; [`ErrorKind::Conflict`]; [`ErrorKind::Busy`] with the holders' names;
+    /// Whatever the closure returns; [`ErrorKind::Conflict`]; [`ErrorKind::BlobMissing`]; [`ErrorKind::Busy`] with the holders' names;
     /// [`ErrorKind::NoSpace`] and system errors, after which nothing of this commit stands;
     /// [`ErrorKind::DurabilityLost`] and [`ErrorKind::NotDurable`] if it stands, but may not survive a power cut.
     ///
@@ -392,6 +392,7 @@ impl Log {
             }
         }
         draft.settle(&view.state, &self.settings.vocabulary, max_body).map_err(Outcome::Failed)?;
+        self.check_blobs(draft).map_err(Outcome::Failed)?;
         let Ok(count @ 1..=MAX_COUNT) = u16::try_from(draft.count()) else {
             return Ok(receipt(view.state.last(), 0, Vec::new(), false));
         };

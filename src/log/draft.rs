@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::blobs::BlobId;
 use super::envelope::{Envelope, Key, KeyKind, Operation};
 use super::format::{EVENT_NOTHING, MAX_COUNT};
 use super::state::{State, Vocabulary};
@@ -51,10 +52,14 @@ impl NewEvent {
         self
     }
 
-    /// Names the blobs its body refers to by index.
+    /// Names the blobs its body refers to by index. Each must have been stored, or stand in an event already: a commit
+    /// that names one which is not there fails with [`ErrorKind::BlobMissing`].
+    ///
+    /// Whoever was not told by [`put_blobs`](super::Log::put_blobs) that a blob is stored stores it again, which is
+    /// cheap where it is there: what can merely be seen may not survive a power cut.
     #[must_use]
-    pub fn blobs(mut self, blobs: Vec<[u8; 32]>) -> Self {
-        self.blobs = blobs;
+    pub fn blobs(mut self, blobs: impl IntoIterator<Item = BlobId>) -> Self {
+        self.blobs = blobs.into_iter().map(|blob| blob.0).collect();
         self
     }
 
@@ -125,6 +130,11 @@ impl Draft {
 
     pub(crate) fn count(&self) -> usize {
         self.events.len()
+    }
+
+    /// Blobs its events name.
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = BlobId> {
+        self.events.iter().flat_map(|event| &event.blobs).map(|blob| BlobId(*blob))
     }
 
     /// Keys this draft names, for a report of their present state.

@@ -9,6 +9,7 @@ use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 
 use super::batch::Batch;
+use super::blobs::Folders;
 use super::classify::{Hints, Place, Verdict, classify};
 use super::commit::{Queue, Spare};
 use super::control_frame::Control;
@@ -82,6 +83,7 @@ pub struct Log {
     pub(super) queue: Queue,
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
+    pub(super) blob_folders: Folders,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
     /// Whether there is any, to be looked at without the lock.
@@ -151,6 +153,7 @@ impl Log {
             queue: Queue::default(),
             view: RwLock::new(view),
             durable,
+            blob_folders: Folders::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),

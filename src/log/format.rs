@@ -66,6 +66,9 @@ pub const EVENT_IGNORABLE: u8 = 0x01;
 /// Event flag: blob names follow.
 pub const EVENT_BLOBS: u8 = 0x02;
 
+/// Largest blob.
+pub const BLOB_MAX: u64 = 64 << 20;
+
 /// How many op ids the log remembers.
 pub const OP_ID_WINDOW: usize = 65_536;
 

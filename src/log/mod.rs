@@ -6,6 +6,7 @@
 use std::fmt;
 
 mod batch;
+pub(crate) mod blobs;
 pub(crate) mod bytes;
 pub mod classify;
 mod commit;
@@ -36,6 +37,7 @@ mod state;
 mod sync;
 mod view;
 
+pub use blobs::BlobId;
 pub use draft::{Draft, Durability, NewEvent, Receipt};
 pub use engine::Log;
 pub use health::{Health, OpenReport, Status};

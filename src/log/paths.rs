@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::blobs::BlobId;
 use super::segment::SegmentName;
 
 /// The folder of one workspace.
@@ -36,8 +37,14 @@ impl Paths {
         compact = "COMPACT" "Lock target of whoever rewrites segments.";
         control = "control" "The control block.";
         log = "log" "The folder of segments.";
+        blobs = "blobs" "The folder of blobs, which has a folder for each first byte of their names.";
         quarantine = "quarantine" "The folder of bytes set aside.";
         poison = "POISON" "There only after a failed sync.";
+    }
+
+    /// A blob's file.
+    pub fn blob(&self, id: &BlobId) -> PathBuf {
+        self.blobs().join(format!("{:02x}", id.first())).join(id.to_string())
     }
 
     /// A segment's file.

@@ -2,6 +2,7 @@
 //!
 //! What `foldlog dump` and `foldlog verify` are made of. A [`Log`](crate::Log) stops at damage, this goes on behind it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use crate::log::finding::{Finding, Severity};
 use crate::log::format::{FORMAT, SEGMENT_HEADER_LEN};
 use crate::log::frame::{Frame, NotAFrame};
 use crate::log::reader::{self, Reach, Visit, Walk, Walked};
-use crate::log::scan::{self, Located, Stop};
+use crate::log::scan::{self, Content, Located, Stop};
 use crate::log::segment::{BadHeader, SegmentHeader, SegmentName, SegmentState};
-use crate::log::{LogId, Paths, WorkspaceMeta};
+use crate::log::{BlobId, LogId, Paths, WorkspaceMeta, blobs};
 use crate::vfs::{FileKind, Open, Vfs, read_full};
 
 /// How long after a look that was not clean the next one is taken.
@@ -108,6 +109,64 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
         findings.push(crate::log::poison_finding(&paths, walk.vouched));
     }
     Ok(Inspection { log, meta, durable_seq: durable_seq.max(walk.vouched), walk, findings })
+}
+
+/// The blobs that events name, gathered while frames are visited, to be checked behind that.
+#[derive(Debug, Default)]
+pub struct NamedBlobs(BTreeMap<BlobId, u64>);
+
+impl NamedBlobs {
+    /// Notes the blobs that a frame's events name.
+    pub fn note(&mut self, visit: &Visit<'_, '_>) {
+        let Content::Commit(commit) = &visit.located.content else { return };
+        for event in commit.events() {
+            for name in event.blobs.as_chunks().0 {
+                self.0.entry(BlobId(*name)).or_insert(event.seq.0);
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads each of them in a workspace's folder and hands out a finding for each that is not there, whole.
+    ///
+    /// `seq` of a finding is the first event that was noted to name the blob.
+    pub fn check(&self, vfs: &dyn Vfs, dir: &Path, found: &mut dyn FnMut(Finding)) {
+        let paths = Paths::new(dir);
+        for (id, seq) in &self.0 {
+            let Err(error) = blobs::read(vfs, &paths, id) else { continue };
+            let finding = match error.kind() {
+                ErrorKind::Damaged(finding) => Finding { seq: Some(*seq), ..(**finding).clone() },
+                kind => {
+                    let (severity, code, remedy) = match kind {
+                        ErrorKind::BlobMissing { .. } => (
+                            Severity::Damage,
+                            "blob-missing",
+                            "bring the file back from a copy; the log itself is whole",
+                        ),
+                        ErrorKind::Foreign { .. } => (
+                            Severity::Damage,
+                            "blob-foreign",
+                            "put the file itself there; nothing else is followed or read",
+                        ),
+                        // It may be there, whole.
+                        kind => (Severity::Error, "blob-unreadable", kind.remedy()),
+                    };
+                    let (file, message) = (error.path().into(), error.to_string());
+                    Finding { severity, code, file, offset: None, seq: Some(*seq), message, remedy }
+                }
+            };
+            found(finding);
+        }
+    }
 }
 
 /// Looks at one segment's file by itself: what its end is, is judged by what the file alone vouches for.

@@ -22,8 +22,8 @@ use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, FoldKind};
 use crate::log::{
-    BadMeta, Binding, Draft, Durability, Health, Housekeeping, Log, OnEvent, OpenReport, Paths, Receipt,
-    Recovery, Settings, State, Vocabulary, WorkspaceMeta,
+    BadMeta, Binding, BlobId, Draft, Durability, Health, Housekeeping, Log, OnEvent, OpenReport, Paths,
+    Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
 };
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
@@ -506,6 +506,22 @@ impl Workspace {
     /// As there.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
         self.log.read(look)
+    }
+
+    /// Stores contents as blobs, durably, for events to name; see [`Log::put_blobs`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_blobs(&self, contents: &[&[u8]]) -> Result<Vec<BlobId>> {
+        self.log.put_blobs(contents)
+    }
+
+    /// The contents of a blob; see [`Log::blob`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn blob(&self, id: &BlobId) -> Result<Vec<u8>> {
+        self.log.blob(id)
     }
 
     /// Makes everything committed so far durable; see [`Log::flush`].

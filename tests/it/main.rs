@@ -8,6 +8,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod blob_crashes;
+mod blobs;
 mod built_segment;
 mod commit_basics;
 mod counterexamples;

@@ -211,8 +211,9 @@ fn envelope_carries_what_later_parts_rest_on() {
     let machine = machine_with(Profile::Linux, 1, &[]);
     let newer = options().vocabulary(Vocabulary::new([(900, 3)]));
     let (_store, workspace) = open_on(&machine.process("new"), newer).unwrap();
-    let blobs = vec![[7; 32], [9; 32]];
-    let event = NewEvent::state(900, 3, Key::document("plan"), "opaque").ignorable().blobs(blobs.clone());
+    let blobs = workspace.put_blobs(&[b"seven", b"nine"]).unwrap();
+    let names: Vec<u8> = blobs.iter().flat_map(|blob| blob.0).collect();
+    let event = NewEvent::state(900, 3, Key::document("plan"), "opaque").ignorable().blobs(blobs);
     let task = NewEvent::state(900, 3, Key::task("plan"), "another thing of the same name");
     let _ = workspace
         .commit(Durability::Durable, move |state, draft| {
@@ -230,7 +231,7 @@ fn envelope_carries_what_later_parts_rest_on() {
         assert_eq!((operation.op_id, operation.seen), (OpId([3; 16]), Seq(0)));
         assert_ne!(commit.preamble.session, 0, "who it was can be told");
         let events: Vec<_> = commit.events().collect();
-        assert_eq!(events[0].blobs, blobs.as_flattened());
+        assert_eq!(events[0].blobs, names);
         assert_eq!((events[0].ignorable, events[1].ignorable), (true, false));
         assert_ne!(events[0].to_key(), events[1].to_key());
     })

@@ -47,6 +47,7 @@ const TABLE: [(Exit, &[&str]); 5] = [
         Exit::Damaged,
         &[
             "damaged",
+            "blob-missing",
             "store-replaced",
             "durability-lost",
             "not-durable",
@@ -143,6 +144,7 @@ mod tests {
                 ("op-id-reused", 3),
                 ("outcome-unknown", 3),
                 ("too-large", 3),
+                ("blob-missing", 4),
                 ("invalid", 2),
                 ("refused", 3),
                 ("reentrant", 3),

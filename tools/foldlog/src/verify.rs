@@ -1,7 +1,7 @@
 //! `foldlog verify`: every byte that is vouched for, checked. Writes nothing, takes no lock.
 
 use foldlog::ErrorKind;
-use foldlog::store::inspect;
+use foldlog::store::inspect::{self, NamedBlobs};
 use foldlog::vfs::os::Os;
 
 use crate::args::Global;
@@ -33,22 +33,25 @@ pub(crate) fn run(global: &Global, out: &mut Out) -> Result<Exit, Failure> {
 
 fn workspace(subject: &Subject, out: &mut Out) -> Result<Exit, Failure> {
     let (mut events, mut commits) = (0, 0);
+    let mut blobs = NamedBlobs::default();
     let found = inspect::workspace(&Os, &subject.dir, &mut |visit| {
         if !visit.located.frame.header.kind.is_control() {
             events += u64::from(visit.located.frame.header.count);
             commits += 1;
         }
+        blobs.note(visit);
     });
-    let found = match found {
+    let mut found = match found {
         Err(error) if matches!(error.kind(), ErrorKind::Damaged(_)) => return damaged(&error, out),
         found => found?,
     };
+    blobs.check(&Os, &subject.dir, &mut |finding| found.findings.push(finding));
     found.findings.iter().try_for_each(|finding| out.finding(finding))?;
     let exit = Exit::of_severity(found.worst());
     if !out.json {
         let bytes: u64 = found.walk.segments.iter().map(|walked| walked.summary.len).sum();
         out.line(&format!(
-            "{}: {}; {commits} commits of {events} events in {} segment(s), {bytes} bytes",
+            "{}: {}; {commits} commits of {events} events in {} segment(s), {bytes} bytes{}",
             subject.name,
             match exit {
                 Exit::Fine => "fine",
@@ -56,6 +59,7 @@ fn workspace(subject: &Subject, out: &mut Out) -> Result<Exit, Failure> {
                 _ => "no damage",
             },
             found.walk.segments.len(),
+            if blobs.is_empty() { String::new() } else { format!("; {} blob(s) named", blobs.len()) },
         ))?;
     }
     Ok(exit)

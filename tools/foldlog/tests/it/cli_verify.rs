@@ -1,6 +1,8 @@
 //! `foldlog verify`.
 
-use crate::support::{Fixture, foldlog};
+use foldlog::{BlobId, Durability, Key, NewEvent};
+
+use crate::support::{Fixture, KIND, foldlog, options};
 
 #[test]
 fn healthy_store_is_fine() {
@@ -78,4 +80,34 @@ fn missing_parts_are_damage() {
     let fixture = Fixture::small();
     std::fs::remove_file(fixture.root().join("META")).unwrap();
     assert_eq!(fixture.look(&["verify", "--json"]).ends(4).json()[0]["code"], "bad-meta");
+}
+
+#[test]
+fn missing_and_damaged_blobs_are_damage_with_event_and_file() {
+    let fixture = Fixture::small();
+    let workspace = fixture.workspace("one", options());
+    let ids = workspace.put_blobs(&[b"first", b"second", b"third"]).unwrap();
+    let named = ids.clone();
+    let receipt = workspace.commit(Durability::Durable, move |_, draft| {
+        draft.push(NewEvent::state(KIND, 1, Key::task("t0"), *b"three").blobs(named));
+        Ok(())
+    });
+    let seq = receipt.unwrap().first.0;
+    let paths = workspace.log().paths().clone();
+    let path = |id: &BlobId| paths.blob(id);
+    workspace.close().unwrap();
+    let run = fixture.look(&["verify"]).ends(0);
+    assert!(run.out.contains(": fine; ") && run.out.contains("; 3 blob(s) named"), "{}", run.out);
+    std::fs::remove_file(path(&ids[0])).unwrap();
+    std::fs::write(path(&ids[1]), b"Second").unwrap();
+    let mut found = fixture.look(&["verify", "--json"]).ends(4).json();
+    found.sort_by_key(|finding| finding["code"].to_string());
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (finding, code, id) in [(&found[0], "blob-damaged", ids[1]), (&found[1], "blob-missing", ids[0])] {
+        assert_eq!((&finding["severity"], &finding["code"]), (&"damage".into(), &code.into()));
+        assert_eq!((&finding["seq"], &finding["offset"]), (&seq.into(), &serde_json::Value::Null));
+        assert_eq!(finding["file"], path(&id).to_str().unwrap());
+        assert!(!finding["remedy"].as_str().unwrap().is_empty());
+    }
+    assert!(fixture.look(&["verify"]).ends(4).out.contains(": DAMAGED; "));
 }
