@@ -138,6 +138,70 @@ pub enum ErrorKind {
     /// The caller's own closure refused the commit. Nothing was written.
     #[error("refused: {0}")]
     Refused(String),
+    /// There is no task of this id here. Nothing was written.
+    #[error("there is no task {id}")]
+    NoTask {
+        /// The id.
+        id: String,
+    },
+    /// There is a task of this id already. Nothing was written, and it was not touched.
+    #[error("task {id} exists already")]
+    TaskExists {
+        /// The id.
+        id: String,
+    },
+    /// The task was deleted; a late write does not bring it back. Nothing was written.
+    #[error("task {id} was deleted by event {seq}")]
+    TaskDeleted {
+        /// The id.
+        id: String,
+        /// The event that deleted it, or the last one after.
+        seq: Seq,
+    },
+    /// The status table does not let the task pass from its status to this one. Nothing was written.
+    #[error("task {id} cannot pass from {from} to {to}: {why}")]
+    StatusRefused {
+        /// The id.
+        id: String,
+        /// Its status.
+        from: &'static str,
+        /// The status that was asked for.
+        to: &'static str,
+        /// Which rule is in the way.
+        why: String,
+    },
+    /// A child's result came for a parent that does not wait for it. Nothing was written.
+    #[error("task {parent} does not wait for {child}")]
+    NotWaiting {
+        /// The parent.
+        parent: String,
+        /// The child.
+        child: String,
+    },
+    /// A task would have come above itself. Nothing was written.
+    #[error("task {child} is above {parent} already, so it cannot become its child")]
+    Cycle {
+        /// The parent that was asked for.
+        parent: String,
+        /// The child.
+        child: String,
+    },
+    /// A field that only a verb of its own may change. Nothing was written.
+    #[error("{field} is not a field to be saved; {verb}")]
+    RuledField {
+        /// The field.
+        field: String,
+        /// What changes it.
+        verb: &'static str,
+    },
+    /// One commit would have touched tasks of two workspaces. Nothing was written.
+    #[error("{} is in workspace {}, {} in {}", .ids.0, .homes.0, .ids.1, .homes.1)]
+    CrossWorkspace {
+        /// Two tasks of the commit; twice the same if one id is in two workspaces.
+        ids: (String, String),
+        /// Their workspaces.
+        homes: (String, String),
+    },
     /// A commit was attempted from inside a commit's closure.
     #[error("a commit from inside a commit's closure would wait for itself")]
     Reentrant,
@@ -214,6 +278,14 @@ impl ErrorKind {
         ErrorKind::BlobMissing { .. } => "blob-missing",
         ErrorKind::Invalid { .. } => "invalid",
         ErrorKind::Refused(_) => "refused",
+        ErrorKind::NoTask { .. } => "no-task",
+        ErrorKind::TaskExists { .. } => "task-exists",
+        ErrorKind::TaskDeleted { .. } => "task-deleted",
+        ErrorKind::StatusRefused { .. } => "status-refused",
+        ErrorKind::NotWaiting { .. } => "not-waiting",
+        ErrorKind::Cycle { .. } => "cycle",
+        ErrorKind::RuledField { .. } => "ruled-field",
+        ErrorKind::CrossWorkspace { .. } => "cross-workspace",
         ErrorKind::Reentrant => "reentrant",
         ErrorKind::Forked => "forked",
         ErrorKind::NotFound { .. } => "not-found",
@@ -263,6 +335,18 @@ impl ErrorKind {
             }
             ErrorKind::Invalid { .. } => "correct the input",
             ErrorKind::Refused(_) => "see the reason; nothing was written",
+            ErrorKind::NoTask { .. } => "check the id and the workspace; `foldlog tasks` lists what there is",
+            ErrorKind::TaskExists { .. } => "patch the task that is there, or choose another id",
+            ErrorKind::TaskDeleted { .. } => {
+                "drop what was to be saved, or create the task again, explicitly"
+            }
+            ErrorKind::StatusRefused { .. } => "read the task's present status and decide again",
+            ErrorKind::NotWaiting { .. } => "keep the result with the child: give that the status completed",
+            ErrorKind::Cycle { .. } => "choose another parent",
+            ErrorKind::RuledField { .. } => "use the verb, or leave the field out of what is saved",
+            ErrorKind::CrossWorkspace { .. } => {
+                "commit each workspace's tasks by themselves, and say which workspace is meant"
+            }
             ErrorKind::Reentrant => "return from the closure first, or put all events into one draft",
             ErrorKind::Forked => "open the store again in the child process",
             ErrorKind::NotFound { .. } => "check the path, or create it by opening it for writing",

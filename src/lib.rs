@@ -6,8 +6,12 @@
 //! acknowledged commit survives. A torn tail heals by itself; damage to acknowledged data never does in silence
 //! ([`Health`], [`Recovery`], [`Log::repair`]).
 //!
+//! On it stand the tasks: a [`TaskStore`] opens a store for them, [`Tasks`] are one project's, and each change is a verb
+//! ([`Tasks::patch`], [`Tasks::delegate`], …) whose rules are judged under the lock.
+//!
 //! From the bottom up: [`vfs`] is every system call, real or simulated; [`session`] says which processes live;
-//! [`mod@log`] is the engine; [`store`] finds and makes logs. The bytes are specified in `format-spec/`.
+//! [`mod@log`] is the engine; [`store`] finds and makes logs; [`event`] is the vocabulary, [`view`] folds it, [`task`] has
+//! the rules. The bytes are specified in `format-spec/`.
 //!
 //! # Concurrency
 //! All handles are `Send` and `Sync`. Any number of threads and processes may use one store at the same time. After a
@@ -18,10 +22,12 @@ pub mod event;
 pub mod log;
 pub mod session;
 pub mod store;
+pub mod task;
 pub mod vfs;
 pub mod view;
 
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Field, Item, Patch, Status as TaskStatus, StatusTable, TaskId, Value};
 pub use log::envelope::{Key, KeyKind};
 pub use log::finding::{Finding, Severity};
 pub use log::{
@@ -29,6 +35,7 @@ pub use log::{
     OpenReport, Receipt, Recovery, Revision, Seq, State, Status, Vocabulary,
 };
 pub use store::{Options, Place, Store, Workspace};
+pub use task::{CommitOptions, Committed, Op, Snapshot, TaskExpect, TaskStore, Tasks, Token};
 
 /// The README's example is compiled and run.
 #[cfg(doctest)]

@@ -21,7 +21,7 @@ pub use status::{By, Status, StatusTable};
 pub use value::Value;
 
 use crate::log::envelope::Envelope;
-use crate::log::{Binding, Key, KeyKind, NewEvent};
+use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent};
 use body::{
     ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, FieldV1, FinishedV1, ImportedV1, LinkedV1, NameV1,
     PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1, WorkspaceBoundV1,
@@ -135,7 +135,7 @@ pub struct Imported {
 /// By what two values of a source are told apart: BLAKE3 of the text, cut to 64 bits, and never 0.
 pub fn value_hash(value: &Value) -> u64 {
     let hash = match value {
-        Value::Blob { hash, .. } => *hash,
+        Value::Blob { id: BlobId(hash), .. } => *hash,
         value => *blake3::hash(value.to_json().as_bytes()).as_bytes(),
     };
     hash.first_chunk().map_or(1, |cut| u64::from_le_bytes(*cut)).max(1)
@@ -433,7 +433,7 @@ impl Blobs<'_> {
             ValueV1::Blob { index, len } => {
                 let start = usize::from(index) * 32;
                 let hash = self.0.get(start..start + 32).and_then(|hash| hash.try_into().ok());
-                Value::Blob { hash: hash.ok_or_else(|| bad(format!("no blob {index}")))?, len }
+                Value::Blob { id: BlobId(hash.ok_or_else(|| bad(format!("no blob {index}")))?), len }
             }
         })
     }
@@ -446,7 +446,7 @@ fn to_name(field: &Field) -> NameV1<'_> {
     }
 }
 
-fn to_fields<'a>(all: &'a [(Field, Value)], blobs: &mut Vec<[u8; 32]>) -> Vec<FieldV1<'a>> {
+fn to_fields<'a>(all: &'a [(Field, Value)], blobs: &mut Vec<BlobId>) -> Vec<FieldV1<'a>> {
     all.iter()
         .map(|(field, value)| {
             let NameV1 { number, name } = to_name(field);
@@ -455,7 +455,7 @@ fn to_fields<'a>(all: &'a [(Field, Value)], blobs: &mut Vec<[u8; 32]>) -> Vec<Fi
         .collect()
 }
 
-fn to_value<'a>(value: &'a Value, blobs: &mut Vec<[u8; 32]>) -> ValueV1<'a> {
+fn to_value<'a>(value: &'a Value, blobs: &mut Vec<BlobId>) -> ValueV1<'a> {
     match value {
         Value::Null => ValueV1::Null,
         Value::Bool(false) => ValueV1::False,
@@ -465,10 +465,10 @@ fn to_value<'a>(value: &'a Value, blobs: &mut Vec<[u8; 32]>) -> ValueV1<'a> {
         Value::Text(text) => ValueV1::Text(text),
         Value::Strings(all) => ValueV1::Strings(all.iter().map(Arc::as_ref).collect()),
         Value::Raw(text) => ValueV1::Raw(text),
-        Value::Blob { hash, len } => {
+        Value::Blob { id, len } => {
             // At most one for each field, of which an item has fewer than a u16 counts.
             let index = u16::try_from(blobs.len()).unwrap_or(u16::MAX);
-            blobs.push(*hash);
+            blobs.push(*id);
             ValueV1::Blob { index, len: *len }
         }
     }

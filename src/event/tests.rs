@@ -23,7 +23,7 @@ fn samples() -> Vec<Event> {
         r#"{"id":"t","number":1,"ts":1784332598169,"task":"Title","tokensIn":18446744073709551615,"totalCost":0.15695351000000002,"childIds":["a","b"],"x":{"k": [1]},"flag":true,"off":false,"nil":null,"odd":"\u0041"}"#,
     )
     .unwrap()
-    .with(Field::of("big"), Value::Blob { hash: [7; 32], len: 70_000 });
+    .with(Field::of("big"), Value::Blob { id: BlobId([7; 32]), len: 70_000 });
     let set = vec![(Field::Mode, Value::from("code")), (Field::of("own"), Value::from(-1_i64))];
     vec![
         Event::Created { item, again: false },
@@ -45,7 +45,10 @@ fn samples() -> Vec<Event> {
         Event::Linked { parent: id("p"), root: id("r") },
         Event::Finished { summary: Some(Value::from("done")) },
         Event::Finished { summary: None },
-        Event::ChildReturned { child: id("c"), summary: Some(Value::Blob { hash: [9; 32], len: 65_537 }) },
+        Event::ChildReturned {
+            child: id("c"),
+            summary: Some(Value::Blob { id: BlobId([9; 32]), len: 65_537 }),
+        },
         Event::Deleted { with: None },
         Event::Deleted { with: Some(id("p")) },
         Event::Imported(Imported {
@@ -66,7 +69,7 @@ fn samples() -> Vec<Event> {
 
 fn parts(event: &Event) -> (u16, Vec<u8>, Vec<u8>) {
     let new = event.to_new(TaskId::new("t").unwrap().key());
-    (new.kind(), new.body().to_vec(), new.blob_names().concat())
+    (new.kind(), new.body().to_vec(), new.blob_names().flat_map(|id| id.0).collect())
 }
 
 #[test]
@@ -134,7 +137,7 @@ fn forms_that_spell_the_same_are_read_as_one() {
 fn hash_of_a_value_tells_spellings_apart_and_blobs_from_nothing() {
     let text = Value::from("x");
     assert_ne!(value_hash(&Value::parse("1").unwrap()), value_hash(&Value::parse("1.0").unwrap()));
-    let blob = Value::Blob { hash: *blake3::hash(text.to_json().as_bytes()).as_bytes(), len: 3 };
+    let blob = Value::Blob { id: BlobId::of(text.to_json().as_bytes()), len: 3 };
     assert_eq!(value_hash(&text), value_hash(&blob), "where a value is kept makes no difference");
     assert_ne!(value_hash(&text), 0);
 }

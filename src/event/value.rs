@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::json::{self, BadJson};
+use crate::log::BlobId;
 
 /// A JSON value. Two are equal exactly if their texts are, byte by byte.
 ///
@@ -29,8 +30,8 @@ pub enum Value {
     Raw(Arc<str>),
     /// A text that is kept outside the event, under the BLAKE3 of its bytes.
     Blob {
-        /// The hash.
-        hash: [u8; 32],
+        /// The blob's name.
+        id: BlobId,
         /// Length of the text in bytes.
         len: u64,
     },

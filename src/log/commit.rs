@@ -122,7 +122,8 @@ impl Log {
     /// Commits what the closure puts into the draft, all or nothing.
     ///
     /// The closure runs under the write lock, on the state that every earlier commit, of any process, has left; it
-    /// must be quick, and must not commit itself. An empty draft is a success that writes nothing.
+    /// must be quick, and must not commit itself. An empty draft is a success that writes nothing. A closure that names its
+    /// request does so first: a request that was applied before gets its first result, whatever the closure says now.
     ///
     /// # Errors
     /// Whatever the closure returns; [`ErrorKind::Conflict`]; [`ErrorKind::BlobMissing`]; [`ErrorKind::Busy`] with the holders' names;
@@ -362,12 +363,15 @@ impl Log {
         undoing: &mut Vec<Undoing>,
         max_body: u32,
     ) -> std::result::Result<Receipt, Outcome> {
-        if let Some(closure) = slot.closure.take() {
-            IN_CLOSURE.set(true);
-            let ran = catch_unwind(AssertUnwindSafe(|| closure.run(&view.state, draft)));
-            IN_CLOSURE.set(false);
-            ran.map_err(Outcome::Panicked)?.map_err(Outcome::Failed)?;
-        }
+        let ran = match slot.closure.take() {
+            Some(closure) => {
+                IN_CLOSURE.set(true);
+                let ran = catch_unwind(AssertUnwindSafe(|| closure.run(&view.state, draft)));
+                IN_CLOSURE.set(false);
+                ran.map_err(Outcome::Panicked)?
+            }
+            None => Ok(()),
+        };
         let receipt = |first, count, revisions, again| Receipt {
             first,
             count,
@@ -376,6 +380,7 @@ impl Log {
             durable: false,
             again,
         };
+        // Before its refusal counts: a request that was applied is refused when it is sent again ("it exists already").
         if let Some(operation) = draft.request() {
             let fail = |kind| Err(Outcome::Failed(Error::new(kind, "commit to", self.paths.dir())));
             match view.state.recall(&operation) {
@@ -391,6 +396,7 @@ impl Log {
                 }
             }
         }
+        ran.map_err(Outcome::Failed)?;
         draft.settle(&view.state, &self.settings.vocabulary, max_body).map_err(Outcome::Failed)?;
         self.check_blobs(draft).map_err(Outcome::Failed)?;
         let Ok(count @ 1..=MAX_COUNT) = u16::try_from(draft.count()) else {

@@ -74,8 +74,8 @@ impl NewEvent {
     }
 
     /// The blobs it names.
-    pub fn blob_names(&self) -> &[[u8; 32]] {
-        &self.blobs
+    pub fn blob_names(&self) -> impl Iterator<Item = BlobId> + '_ {
+        self.blobs.iter().copied().map(BlobId)
     }
 
     /// How many bytes it takes in a commit.

@@ -209,6 +209,11 @@ impl Log {
         &self.meta
     }
 
+    /// The session it writes as; `None` = it reads only.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_deref()
+    }
+
     /// How it was opened.
     pub fn settings(&self) -> &Settings {
         &self.settings

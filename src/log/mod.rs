@@ -29,6 +29,7 @@ pub(crate) mod publish;
 mod quarantine;
 pub mod reader;
 mod repair;
+mod replay;
 pub(crate) mod rotate;
 pub mod scan;
 pub mod segment;

@@ -231,7 +231,8 @@ impl State {
         self.cursor_at(self.last)
     }
 
-    pub(crate) fn cursor_at(&self, seq: Seq) -> Cursor {
+    /// The same for an earlier event.
+    pub fn cursor_at(&self, seq: Seq) -> Cursor {
         let epoch = self.epochs.iter().rev().find(|(first, _)| *first <= seq).map_or(0, |(_, epoch)| *epoch);
         Cursor { seq, epoch }
     }

@@ -95,6 +95,16 @@ impl Session {
         self.id
     }
 
+    /// What it calls itself.
+    pub fn label(&self) -> String {
+        self.info.lock().label.clone()
+    }
+
+    /// The process it belongs to, for people.
+    pub fn pid(&self) -> u32 {
+        self.info.lock().pid
+    }
+
     /// Whether its file still stands under its name; a session whose file has gone proves nothing to others.
     pub fn stands(&self) -> bool {
         let path = self.dir.join(format!("{}.lock", self.name));

@@ -306,8 +306,8 @@ impl Fold for Index {
             for (field, value) in task.item.fields() {
                 text(hasher, field.name());
                 match value {
-                    crate::event::Value::Blob { hash, len } => {
-                        hasher.update(&u64::MAX.to_le_bytes()).update(&len.to_le_bytes()).update(hash);
+                    crate::event::Value::Blob { id, len } => {
+                        hasher.update(&u64::MAX.to_le_bytes()).update(&len.to_le_bytes()).update(&id.0);
                     }
                     value => text(hasher, &value.to_json()),
                 }

@@ -43,5 +43,6 @@ mod sim_toy_log;
 mod simulated;
 mod spec_numbers;
 mod spec_store;
+mod task_rules;
 mod vectors;
 mod worker;

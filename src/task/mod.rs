@@ -1,0 +1,493 @@
+//! Tasks: what a host calls. Rules judge under the lock, events go into the log, views answer.
+//!
+//! [`Tasks`] is one workspace's; [`TaskStore`] is all of a store's, and knows which workspace a task is at home in;
+//! [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in [`rules`], pure.
+
+mod op;
+mod rules;
+mod store;
+mod token;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
+pub use store::{Located, TaskStore};
+pub use token::Token;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
+use crate::log::finding::Finding;
+use crate::log::{Cursor, Draft, Key, KeyKind, Log, Receipt, Revision, Seq, State};
+use crate::store::Workspace;
+use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
+use rules::Plan;
+
+/// How often a commit is made anew because blobs it names were swept away before it had LOCK.
+const BLOB_TRIES: usize = 3;
+
+/// The tasks of one workspace. Cheap to clone.
+///
+/// # Concurrency
+/// `Send` and `Sync`; any number of threads and processes at once. Reads never wait for writers of other processes.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    workspace: Workspace,
+}
+
+/// A commit that stands.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Committed {
+    /// Number of its first event; where nothing was to be done, of the last event before it.
+    pub first: Seq,
+    /// How many events it has; 0 = nothing was to be done, and nothing was written.
+    pub count: u16,
+    /// Its last event, to be stored.
+    pub cursor: Cursor,
+    /// Whether it is known to survive a power cut.
+    pub durable: bool,
+    /// Whether it is the answer to a request that was applied before.
+    pub again: bool,
+    /// The tasks it changed, each as it stood behind it.
+    pub tasks: Vec<(TaskId, Token)>,
+    /// What each import of it came to; empty where it was applied before.
+    pub imports: Vec<(TaskId, ImportOutcome)>,
+}
+
+impl Committed {
+    /// Number of its last event.
+    pub fn last(&self) -> Seq {
+        self.cursor.seq
+    }
+
+    /// A task's token, if this commit changed it.
+    pub fn token(&self, id: &TaskId) -> Option<Token> {
+        self.tasks.iter().find(|(changed, _)| changed == id).map(|(_, token)| *token)
+    }
+}
+
+/// A task as it was read.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The task, its large values loaded.
+    pub task: Arc<Task>,
+    /// Its revision, to be stored or expected.
+    pub token: Token,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The tasks, in order; large values are not loaded.
+    pub tasks: Vec<Snapshot>,
+    /// How many there are on all pages.
+    pub total: usize,
+    /// What the next page begins behind; `None` = this was the last.
+    pub next: Option<TaskId>,
+}
+
+impl Tasks {
+    /// The tasks of a workspace that was opened with the [fold](crate::Options::fold) [`Index`] and the vocabulary of
+    /// [`crate::event::vocabulary`]; [`TaskStore`] opens them so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if it was opened otherwise.
+    pub fn of(workspace: Workspace) -> Result<Self> {
+        let folds = workspace.log().cached(|state| state.folded::<Index>().is_some())?;
+        if !folds {
+            let why = "it was opened without the fold of tasks".into();
+            let kind = ErrorKind::Invalid { what: "workspace", why };
+            return Err(Error::new(kind, "open", workspace.log().paths().dir()));
+        }
+        Ok(Tasks { workspace })
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    fn log(&self) -> &Arc<Log> {
+        self.workspace.log()
+    }
+
+    /// Reads on to what others have committed, and looks at the fold.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn read<T>(&self, look: impl FnOnce(&State, &Index) -> T) -> Result<T> {
+        self.log().read(|state| state.folded::<Index>().map(|index| look(state, index)))?.ok_or_else(|| {
+            Error::new(ErrorKind::Refused("the fold of tasks is missing".into()), "read", Path::new(""))
+        })
+    }
+
+    /// A task, its large values loaded; `None` if there is none of this id, or it was deleted.
+    ///
+    /// # Errors
+    /// As [`Log::read`] and [`Log::blob`].
+    pub fn get(&self, id: &str) -> Result<Option<Snapshot>> {
+        let found = self.read(|state, index| index.get(id).map(|task| snapshot(state, task)))?;
+        found.map(|snapshot| self.load(snapshot)).transpose()
+    }
+
+    /// The same, or why not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoTask`], [`ErrorKind::TaskDeleted`], and as [`Tasks::get`].
+    pub fn require(&self, id: &TaskId) -> Result<Snapshot> {
+        match self.get(id.as_str())? {
+            Some(snapshot) => Ok(snapshot),
+            None => Err(self.missing(id)?),
+        }
+    }
+
+    fn missing(&self, id: &TaskId) -> Result<Error> {
+        let kind = match self.read(|_, index| index.tombstone(id.as_str()))? {
+            Some(tombstone) => ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq },
+            None => ErrorKind::NoTask { id: id.to_string() },
+        };
+        Ok(Error::new(kind, "read", Path::new("")))
+    }
+
+    /// Puts what is kept in blobs into a task's item.
+    ///
+    /// # Errors
+    /// As [`Log::blob`].
+    pub fn load(&self, snapshot: Snapshot) -> Result<Snapshot> {
+        let is_blob = |value: &Value| matches!(value, Value::Blob { .. });
+        if !snapshot.task.item.fields().iter().any(|(_, value)| is_blob(value)) {
+            return Ok(snapshot);
+        }
+        let mut task = Task::clone(&snapshot.task);
+        for (_, value) in task.item.fields_mut() {
+            *value = self.value(value)?;
+        }
+        Ok(Snapshot { task: Arc::new(task), ..snapshot })
+    }
+
+    /// A value, read from its blob if it is kept in one.
+    ///
+    /// # Errors
+    /// As [`Log::blob`].
+    pub fn value(&self, value: &Value) -> Result<Value> {
+        let Value::Blob { id, .. } = value else { return Ok(value.clone()) };
+        let bytes = self.log().blob(id)?;
+        let text = std::str::from_utf8(&bytes).map_err(|e| e.to_string());
+        text.and_then(|text| Value::parse(text).map_err(|bad| bad.0)).map_err(|why| {
+            let kind = ErrorKind::Invalid { what: "blob", why: format!("it is no JSON value: {why}") };
+            Error::new(kind, "read", self.log().paths().dir())
+        })
+    }
+
+    /// The tasks a query wants, one page of them.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn list(&self, query: &Query) -> Result<Listing> {
+        self.read(|state, index| {
+            let Page { tasks, total, next } = index.list(query);
+            Listing { tasks: tasks.iter().map(|task| snapshot(state, task)).collect(), total, next }
+        })
+    }
+
+    /// A task and all below it, each with its depth, parents before children.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn tree(&self, id: &str) -> Result<Vec<(usize, Snapshot)>> {
+        self.read(|state, index| {
+            index.tree(id).iter().map(|(depth, task)| (*depth, snapshot(state, task))).collect()
+        })
+    }
+
+    /// Sums over a task and all below it.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn totals(&self, id: &str) -> Result<Totals> {
+        self.read(|_, index| index.totals(id))
+    }
+
+    /// All changes of a task that are still in the log, oldest first. Reads the log from its beginning.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoTask`] if there never was one; as [`Log::replay`].
+    pub fn history(&self, id: &TaskId) -> Result<Vec<Change>> {
+        let history =
+            self.log().replay(|| History::of(id.as_str()), |history, _, commit| history.take_up(commit))?;
+        let changes = history.into_changes();
+        if changes.is_empty() {
+            return Err(self.missing(id)?);
+        }
+        Ok(changes)
+    }
+
+    /// What is wrong with these tasks, by today's rules: what the fold met, and what they are now.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn check(&self) -> Result<Vec<Finding>> {
+        self.read(|_, index| {
+            let dir = self.log().paths().dir();
+            let all = index.findings().iter().cloned().chain(index.check());
+            all.map(|finding| Finding { file: dir.to_path_buf(), ..finding }).collect()
+        })
+    }
+
+    /// Creates a task. Its id is its item's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TaskExists`], [`ErrorKind::TaskDeleted`], and as [`Tasks::commit`].
+    pub fn create(&self, item: Item, options: impl Into<CommitOptions>) -> Result<Committed> {
+        self.commit(vec![Op::Create { item, again: false }], options)
+    }
+
+    /// Changes fields of a task; all others stay.
+    ///
+    /// # Errors
+    /// As [`Tasks::commit`].
+    pub fn patch(&self, id: &TaskId, patch: Patch, options: impl Into<CommitOptions>) -> Result<Committed> {
+        self.commit(vec![Op::Patch { id: id.clone(), patch }], options)
+    }
+
+    /// Gives a task a title.
+    ///
+    /// # Errors
+    /// As [`Tasks::commit`].
+    pub fn rename(&self, id: &TaskId, title: &str, options: impl Into<CommitOptions>) -> Result<Committed> {
+        self.commit(vec![Op::Rename { id: id.clone(), title: title.into() }], options)
+    }
+
+    /// Gives a task another status. The same status again is a success that writes nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StatusRefused`], and as [`Tasks::commit`].
+    pub fn set_status(
+        &self,
+        id: &TaskId,
+        status: Status,
+        options: impl Into<CommitOptions>,
+    ) -> Result<Committed> {
+        self.commit(vec![Op::SetStatus { id: id.clone(), status }], options)
+    }
+
+    /// Brings an interrupted task back to active.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StatusRefused`], and as [`Tasks::commit`].
+    pub fn resume(&self, id: &TaskId, options: impl Into<CommitOptions>) -> Result<Committed> {
+        self.commit(vec![Op::Resume { id: id.clone() }], options)
+    }
+
+    /// Lets a parent wait for a child, which is created, or taken if it is there; both in one commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StatusRefused`], [`ErrorKind::Cycle`], and as [`Tasks::commit`].
+    pub fn delegate(
+        &self,
+        parent: &TaskId,
+        child: Item,
+        options: impl Into<CommitOptions>,
+    ) -> Result<Committed> {
+        self.commit(vec![Op::Delegate { parent: parent.clone(), child }], options)
+    }
+
+    /// Completes a task; the parent that waits for it goes on with the summary, in the same commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotWaiting`], [`ErrorKind::StatusRefused`], and as [`Tasks::commit`].
+    pub fn complete(
+        &self,
+        id: &TaskId,
+        summary: Option<&str>,
+        options: impl Into<CommitOptions>,
+    ) -> Result<Committed> {
+        self.commit(vec![Op::Complete { id: id.clone(), summary: summary.map(Into::into) }], options)
+    }
+
+    /// Removes tasks, with `cascade` all below them too, in one commit. A parent that waited for one goes on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for a task with children if `cascade` is not given, and as [`Tasks::commit`].
+    pub fn remove(
+        &self,
+        ids: &[TaskId],
+        cascade: bool,
+        options: impl Into<CommitOptions>,
+    ) -> Result<Committed> {
+        self.commit(vec![Op::Remove { ids: ids.to_vec(), cascade }], options)
+    }
+
+    /// Gives the workspace another status table.
+    ///
+    /// # Errors
+    /// As [`Tasks::commit`].
+    pub fn set_rules(&self, table: StatusTable, options: impl Into<CommitOptions>) -> Result<Committed> {
+        self.commit(vec![Op::SetRules(table)], options)
+    }
+
+    /// Commits changes, all or nothing. They are judged under the lock on the latest state of all processes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoTask`], [`ErrorKind::TaskDeleted`], [`ErrorKind::RuledField`] and the verbs' own;
+    /// [`ErrorKind::Conflict`] with the present state of each task whose expectation does not hold;
+    /// [`ErrorKind::TooLarge`] before anything is written; as [`Log::commit`] and [`Log::put_blobs`].
+    ///
+    /// # Durability
+    /// As the options say. Values over 64 KiB are durable before the commit is made.
+    ///
+    /// # Blocking
+    /// As [`Log::commit`].
+    pub fn commit(&self, mut ops: Vec<Op>, options: impl Into<CommitOptions>) -> Result<Committed> {
+        let CommitOptions { durability, expect, op_id, seen } = options.into();
+        let request = match op_id {
+            Some(op_id) => {
+                let seen = match seen {
+                    Some(seen) => seen,
+                    None => self.log().cached(State::last)?,
+                };
+                Some((op_id, op::request(&ops), seen))
+            }
+            None => None,
+        };
+        let whole = ops.clone();
+        op::spill(self.log(), &mut ops)?;
+        let expect: Arc<[_]> = expect.into();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let slot = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+            let (said, log) = (Arc::clone(&slot), Arc::clone(self.log()));
+            let (ops_now, expect_now) = (ops.clone(), Arc::clone(&expect));
+            let committed = self.log().commit(durability, move |state, draft| {
+                if let Some((op_id, request, seen)) = request {
+                    draft.operation(op_id, &request, seen);
+                }
+                let planned = plan(&log, state, draft, &ops_now, &expect_now)?;
+                *said.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = planned;
+                Ok(())
+            });
+            match committed {
+                Ok(receipt) => {
+                    let mut said = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let (changed, imports) = std::mem::take(&mut *said);
+                    return self.receipt(receipt, changed, imports);
+                }
+                Err(e) if tries < BLOB_TRIES && matches!(e.kind(), ErrorKind::BlobMissing { .. }) => {
+                    ops.clone_from(&whole);
+                    op::spill(self.log(), &mut ops)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn receipt(
+        &self,
+        receipt: Receipt,
+        changed: Vec<(TaskId, usize)>,
+        imports: Vec<(TaskId, ImportOutcome)>,
+    ) -> Result<Committed> {
+        let epoch = receipt.cursor.epoch;
+        let token = |revision, seq| Token { revision, at: Cursor { seq, epoch } };
+        let tasks = if receipt.again {
+            self.tasks_of(receipt.first)?
+                .into_iter()
+                .map(|(id, revision, seq)| (id, token(revision, seq)))
+                .collect()
+        } else {
+            // Each task's last event in the commit, by its place among the events.
+            let of = |(id, at): (TaskId, usize)| {
+                let revision = receipt.revisions.get(at).copied()?;
+                Some((id, token(revision, Seq(receipt.first.0 + at as u64))))
+            };
+            changed.into_iter().filter_map(of).collect()
+        };
+        let Receipt { first, count, cursor, durable, again, .. } = receipt;
+        let imports = if again { Vec::new() } else { imports };
+        Ok(Committed { first, count, cursor, durable, again, tasks, imports })
+    }
+
+    /// The tasks that the commit which begins with this event changed, as it left them.
+    fn tasks_of(&self, first: Seq) -> Result<Vec<(TaskId, Revision, Seq)>> {
+        self.log().replay(Vec::new, |found: &mut Vec<(TaskId, Revision, Seq)>, seq, commit| {
+            if seq != first {
+                return;
+            }
+            for event in commit.events().filter(|e| e.key_kind == KeyKind::TASK && e.revision.0 > 0) {
+                found.retain(|(id, ..)| id.as_str() != event.key);
+                found.push((TaskId::of_log(event.key), event.revision, event.seq));
+            }
+        })
+    }
+}
+
+fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
+    Snapshot {
+        task: Arc::clone(task),
+        token: Token { revision: task.revision, at: state.cursor_at(task.seq) },
+    }
+}
+
+type Planned = (Vec<(TaskId, usize)>, Vec<(TaskId, ImportOutcome)>);
+
+/// Judges operations on the latest state and drafts their events; returns each changed task with the place of its last
+/// event, and what imports came to. Runs under LOCK.
+fn plan(
+    log: &Log,
+    state: &State,
+    draft: &mut Draft,
+    ops: &[Op],
+    expect: &[(TaskId, TaskExpect)],
+) -> Result<Planned> {
+    let Some(index) = state.folded::<Index>() else {
+        return Err(Error::refused("the fold of tasks is missing"));
+    };
+    let mut conflicts = Vec::new();
+    for (id, expected) in expect {
+        if matches!(expected, TaskExpect::Exists)
+            && let Some(tombstone) = index.tombstone(id.as_str())
+        {
+            let kind = ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq };
+            return Err(Error::new(kind, "commit", Path::new("")));
+        }
+        conflicts.extend(state.check(&id.key(), expected.to_log()).err().map(|conflict| *conflict));
+    }
+    if !conflicts.is_empty() {
+        return Err(Error::new(ErrorKind::Conflict(conflicts), "commit", Path::new("")));
+    }
+    let plan = Plan::of(index, ops)?;
+    if plan.events.is_empty() {
+        return Ok((Vec::new(), plan.imports));
+    }
+    let mut at = 0;
+    let mut push = |key: Key, event: &Event| {
+        draft.push(event.to_new(key));
+        at += 1;
+        at - 1
+    };
+    // Who writes here for the first time says so first: what the session's file says will be gone one day.
+    if let Some(session) = log.session()
+        && index.writer(session.id()).is_none()
+    {
+        let (label, pid) = (session.label(), session.pid());
+        let version = env!("CARGO_PKG_VERSION").into();
+        push(session_key(session.id()), &Event::SessionStarted { label, version, pid });
+        for binding in log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding)) {
+            push(Key::none(), &Event::WorkspaceBound(binding.clone()));
+        }
+    }
+    let mut last: Vec<(TaskId, usize)> = plan.changed.iter().map(|id| (id.clone(), usize::MAX)).collect();
+    for (key, event) in &plan.events {
+        let place = push(key.clone(), event);
+        if matches!(event, Event::SourceKept { .. }) {
+            continue;
+        }
+        if let Some((_, at)) = last.iter_mut().find(|(id, _)| *id.as_str() == *key.name) {
+            *at = place;
+        }
+    }
+    Ok((last, plan.imports))
+}

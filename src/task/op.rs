@@ -1,0 +1,338 @@
+//! What can be asked of a workspace's tasks, as values: one commit takes any number of them.
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Field, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
+use crate::log::format::MAX_BODY;
+use crate::log::{Durability, Expect, Log, OpId, Revision, Seq};
+
+use super::token::Token;
+
+/// A field value whose text is longer than this is kept as a blob.
+pub const VALUE_INLINE_MAX: u64 = 64 << 10;
+/// Where a commit would not fit its frame, the largest values become blobs, down to this length.
+const VALUE_SPILL_MIN: u64 = 512;
+/// What of a frame is left to ids, envelopes and what commits add to what was asked.
+const FRAME_SLACK: u64 = 1 << 20;
+
+/// One change that is asked for. All of a commit's are judged in their order, each on what those before it leave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A new task.
+    Create {
+        /// All of it, with its `id`.
+        item: Item,
+        /// Whether a deleted task of this id may come to life again.
+        again: bool,
+    },
+    /// Fields to change.
+    Patch {
+        /// The task.
+        id: TaskId,
+        /// What to change.
+        patch: Patch,
+    },
+    /// A title given by a person.
+    Rename {
+        /// The task.
+        id: TaskId,
+        /// The title.
+        title: Value,
+    },
+    /// Another status.
+    SetStatus {
+        /// The task.
+        id: TaskId,
+        /// The status.
+        status: Status,
+    },
+    /// Back from interrupted to active.
+    Resume {
+        /// The task.
+        id: TaskId,
+    },
+    /// The parent waits for the child from now on; the child is created, or taken if it is there.
+    Delegate {
+        /// The parent.
+        parent: TaskId,
+        /// The child: its `id` alone if it is there already.
+        child: Item,
+    },
+    /// The task is completed; the parent that waits for it goes on.
+    Complete {
+        /// The task.
+        id: TaskId,
+        /// What came of it.
+        summary: Option<Value>,
+    },
+    /// The tasks go, and their ids stay taken.
+    Remove {
+        /// The tasks.
+        ids: Vec<TaskId>,
+        /// Whether all below them go too; without it a task with children is not removed.
+        cascade: bool,
+    },
+    /// A record of an older layout is taken over, or what changed in it since it last was.
+    Import(ImportRecord),
+    /// Another status table for the whole workspace.
+    SetRules(StatusTable),
+}
+
+/// A record of an older layout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportRecord {
+    /// The task it is of.
+    pub id: TaskId,
+    /// The record.
+    pub item: Item,
+    /// Where it came from, for people.
+    pub source: String,
+    /// Records of the same task that were not chosen and say something else: where from, and their text as a value.
+    pub evidence: Vec<(String, Value)>,
+}
+
+/// What an [`ImportRecord`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportOutcome {
+    /// The task is new here.
+    Created,
+    /// The source has changed since it was last taken over, and so has the task.
+    Updated {
+        /// Fields that both sides have changed since; this side's stand.
+        kept: Vec<Field>,
+    },
+    /// Nothing was to be done.
+    Unchanged,
+    /// The task was created here, not imported; it was not touched.
+    Own,
+    /// The task was deleted here and stays so.
+    Deleted,
+}
+
+/// What a commit expects of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskExpect {
+    /// It has never been there.
+    Absent,
+    /// It is there.
+    Exists,
+    /// It is as it was when this token was given out.
+    At(Token),
+    /// It has this revision. Valid only as long as the machine runs: a power cut may give numbers out again.
+    Revision(Revision),
+}
+
+impl TaskExpect {
+    pub(super) fn to_log(self) -> Expect {
+        match self {
+            TaskExpect::Absent => Expect::Absent,
+            TaskExpect::Exists => Expect::Exists,
+            TaskExpect::At(token) => token.expect(),
+            TaskExpect::Revision(revision) => Expect::Revision(revision),
+        }
+    }
+}
+
+/// How a commit is to be made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommitOptions {
+    /// What it survives.
+    pub durability: Durability,
+    /// What it rests on.
+    pub expect: Vec<(TaskId, TaskExpect)>,
+    /// The request's name: the same request under the same name is applied once, however often it is sent.
+    pub op_id: Option<OpId>,
+    /// The highest event number its caller had seen when it made the request; without it, what this process has.
+    pub seen: Option<Seq>,
+}
+
+impl CommitOptions {
+    /// The default: durable, resting on nothing, without a name.
+    pub fn new() -> Self {
+        CommitOptions::default()
+    }
+
+    /// What it survives.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Adds what it rests on.
+    #[must_use]
+    pub fn expect(mut self, id: &TaskId, expect: TaskExpect) -> Self {
+        self.expect.push((id.clone(), expect));
+        self
+    }
+
+    /// Names the request.
+    #[must_use]
+    pub fn op_id(mut self, op_id: OpId) -> Self {
+        self.op_id = Some(op_id);
+        self
+    }
+}
+
+impl From<Durability> for CommitOptions {
+    fn from(durability: Durability) -> Self {
+        CommitOptions::default().durability(durability)
+    }
+}
+
+impl Op {
+    /// The tasks it names.
+    pub fn ids(&self) -> Vec<&TaskId> {
+        match self {
+            Op::Patch { id, .. }
+            | Op::Rename { id, .. }
+            | Op::SetStatus { id, .. }
+            | Op::Resume { id }
+            | Op::Complete { id, .. } => vec![id],
+            Op::Delegate { parent, .. } => vec![parent],
+            Op::Remove { ids, .. } => ids.iter().collect(),
+            Op::Import(record) => vec![&record.id],
+            Op::Create { .. } | Op::SetRules(_) => Vec::new(),
+        }
+    }
+
+    fn values_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Op::Create { item, .. } | Op::Delegate { child: item, .. } => {
+                item.fields_mut().iter_mut().filter(|(field, _)| may_be_blob(field)).map(|(_, v)| v).collect()
+            }
+            Op::Patch { patch, .. } => {
+                patch.set.iter_mut().filter(|(field, _)| may_be_blob(field)).map(|(_, v)| v).collect()
+            }
+            Op::Rename { title, .. } => vec![title],
+            Op::Complete { summary, .. } => summary.iter_mut().collect(),
+            Op::Import(record) => {
+                let fields = record.item.fields_mut().iter_mut().filter(|(field, _)| may_be_blob(field));
+                fields.map(|(_, v)| v).chain(record.evidence.iter_mut().map(|(_, v)| v)).collect()
+            }
+            Op::SetStatus { .. } | Op::Resume { .. } | Op::Remove { .. } | Op::SetRules(_) => Vec::new(),
+        }
+    }
+
+    /// Adds what it asks for to the hash of a request.
+    fn hash(&self, hasher: &mut blake3::Hasher) {
+        let text = |hasher: &mut blake3::Hasher, text: &str| {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        };
+        let value = |hasher: &mut blake3::Hasher, value: &Value| text(hasher, &value.to_json());
+        let item = |hasher: &mut blake3::Hasher, item: &Item| text(hasher, &item.to_json());
+        match self {
+            Op::Create { item: it, again } => {
+                text(hasher, if *again { "create again" } else { "create" });
+                item(hasher, it);
+            }
+            Op::Patch { id, patch } => {
+                text(hasher, "patch");
+                text(hasher, id.as_str());
+                hasher.update(&(patch.set.len() as u64).to_le_bytes());
+                for (field, v) in &patch.set {
+                    text(hasher, field.name());
+                    value(hasher, v);
+                }
+                hasher.update(&(patch.unset.len() as u64).to_le_bytes());
+                patch.unset.iter().for_each(|field| text(hasher, field.name()));
+                hasher.update(&(patch.drop_children.len() as u64).to_le_bytes());
+                patch.drop_children.iter().for_each(|id| text(hasher, id));
+            }
+            Op::Rename { id, title } => {
+                text(hasher, "rename");
+                text(hasher, id.as_str());
+                value(hasher, title);
+            }
+            Op::SetStatus { id, status } => {
+                text(hasher, "status");
+                text(hasher, id.as_str());
+                text(hasher, status.name());
+            }
+            Op::Resume { id } => {
+                text(hasher, "resume");
+                text(hasher, id.as_str());
+            }
+            Op::Delegate { parent, child } => {
+                text(hasher, "delegate");
+                text(hasher, parent.as_str());
+                item(hasher, child);
+            }
+            Op::Complete { id, summary } => {
+                text(hasher, "complete");
+                text(hasher, id.as_str());
+                hasher.update(&[u8::from(summary.is_some())]);
+                summary.iter().for_each(|summary| value(hasher, summary));
+            }
+            Op::Remove { ids, cascade } => {
+                text(hasher, if *cascade { "remove all below" } else { "remove" });
+                hasher.update(&(ids.len() as u64).to_le_bytes());
+                ids.iter().for_each(|id| text(hasher, id.as_str()));
+            }
+            Op::Import(record) => {
+                text(hasher, "import");
+                text(hasher, record.id.as_str());
+                item(hasher, &record.item);
+            }
+            Op::SetRules(table) => {
+                text(hasher, "rules");
+                text(hasher, table.name());
+                hasher.update(&(table.rows().len() as u64).to_le_bytes());
+                for (from, to, by) in table.rows() {
+                    text(hasher, from.name());
+                    text(hasher, to.name());
+                    hasher.update(&[u8::from(*by == crate::event::By::Resume)]);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a field's value may be kept elsewhere: not where the fold must read it.
+fn may_be_blob(field: &Field) -> bool {
+    !field.is_ruled()
+        && !field.is_usage()
+        && !matches!(field, Field::ChildIds | Field::Size | Field::Background)
+}
+
+/// What identifies a request, whatever its values are kept as.
+pub(super) fn request(ops: &[Op]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    ops.iter().for_each(|op| op.hash(&mut hasher));
+    hasher.finalize().into()
+}
+
+/// Moves values that are too large for an event, or together too large for a frame, into blobs.
+pub(super) fn spill(log: &Log, ops: &mut [Op]) -> Result<()> {
+    let mut values: Vec<&mut Value> = ops.iter_mut().flat_map(Op::values_mut).collect();
+    if let Some(value) = values.iter().find(|value| value.json_len() > ITEM_LEN_MAX) {
+        let kind = ErrorKind::TooLarge { what: "a value's bytes", len: value.json_len(), max: ITEM_LEN_MAX };
+        return Err(Error::new(kind, "commit", Path::new("")));
+    }
+    values.retain(|value| !matches!(value, Value::Blob { .. }) && value.json_len() >= VALUE_SPILL_MIN);
+    if values.is_empty() {
+        return Ok(());
+    }
+    values.sort_by_key(|value| std::cmp::Reverse(value.json_len()));
+    let mut inline: u64 = values.iter().map(|value| value.json_len()).sum();
+    let mut moved = Vec::new();
+    for value in values {
+        let len = value.json_len();
+        if len <= VALUE_INLINE_MAX && inline <= u64::from(MAX_BODY) - FRAME_SLACK {
+            break;
+        }
+        inline -= len;
+        moved.push(value);
+    }
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<String> = moved.iter().map(|value| value.to_json()).collect();
+    let contents: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    let names = log.put_blobs(&contents)?;
+    for ((value, text), id) in moved.into_iter().zip(&texts).zip(names) {
+        *value = Value::Blob { id, len: text.len() as u64 };
+    }
+    Ok(())
+}

@@ -1,0 +1,569 @@
+//! The rules of tasks: what may follow what, judged under the lock against the latest state.
+//!
+//! Pure: an [`Index`] and what is asked for go in, events come out, or the reason why not. `docs/task-rules.md` has the
+//! rules for users.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::op::{ImportOutcome, ImportRecord, Op};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{
+    By, Cause, Event, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Imported, Item, Patch, Status, StatusTable,
+    TaskId, Value, value_hash,
+};
+use crate::log::{Key, Revision, Seq};
+use crate::view::{Entry, Head, Index, Task, fold_event};
+
+/// What a commit's operations come to.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    index: &'a Index,
+    /// What the events so far have made of their tasks; kept only where something comes behind them.
+    over: HashMap<TaskId, Entry>,
+    keep_over: bool,
+    rules: Option<Arc<StatusTable>>,
+    /// The events, each with its key.
+    pub(super) events: Vec<(Key, Event)>,
+    /// The tasks they change, in order, once each.
+    pub(super) changed: Vec<TaskId>,
+    /// What each import came to.
+    pub(super) imports: Vec<(TaskId, ImportOutcome)>,
+}
+
+fn refuse<T>(kind: ErrorKind) -> Result<T> {
+    Err(Error::new(kind, "commit", Path::new("")))
+}
+
+fn ruled<T>(field: &Field, verb: &'static str) -> Result<T> {
+    refuse(ErrorKind::RuledField { field: field.name().into(), verb })
+}
+
+/// Which verb changes a field that no save may.
+fn verb(field: &Field) -> &'static str {
+    match field {
+        Field::Id => "an id never changes",
+        Field::Status => "use `status`, `resume`, `delegate` or `complete`",
+        Field::CompletedByChildId => "use `complete` on the child",
+        _ => "use `delegate`, `complete` or `status`",
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Judges operations one by one.
+    pub(super) fn of(index: &'a Index, ops: &[Op]) -> Result<Self> {
+        let mut plan = Plan {
+            index,
+            over: HashMap::new(),
+            keep_over: ops.len() > 1,
+            rules: None,
+            events: Vec::new(),
+            changed: Vec::new(),
+            imports: Vec::new(),
+        };
+        for op in ops {
+            match op {
+                Op::Create { item, again } => plan.create(item, *again)?,
+                Op::Patch { id, patch } => plan.patch(id, patch)?,
+                Op::Rename { id, title } => plan.rename(id, title)?,
+                Op::SetStatus { id, status } => plan.set_status(id, *status)?,
+                Op::Resume { id } => plan.resume(id)?,
+                Op::Delegate { parent, child } => plan.delegate(parent, child)?,
+                Op::Complete { id, summary } => plan.complete(id, summary.as_ref())?,
+                Op::Remove { ids, cascade } => plan.remove(ids, *cascade)?,
+                Op::Import(record) => plan.import(record)?,
+                Op::SetRules(table) => plan.set_rules(table),
+            }
+        }
+        Ok(plan)
+    }
+
+    fn rules(&self) -> &StatusTable {
+        self.rules.as_ref().unwrap_or_else(|| self.index.rules())
+    }
+
+    fn entry(&self, id: &str) -> Option<&Entry> {
+        self.over.get(id).or_else(|| self.index.entry(id))
+    }
+
+    fn get(&self, id: &str) -> Option<&Arc<Task>> {
+        self.entry(id)?.live()
+    }
+
+    fn live(&self, id: &TaskId) -> Result<Arc<Task>> {
+        match self.entry(id.as_str()) {
+            Some(Entry::Live(task)) => Ok(Arc::clone(task)),
+            Some(Entry::Dead(tombstone)) => {
+                refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq })
+            }
+            None => refuse(ErrorKind::NoTask { id: id.to_string() }),
+        }
+    }
+
+    fn emit(&mut self, id: &TaskId, event: Event) {
+        if self.keep_over {
+            let before = self.entry(id.as_str()).cloned();
+            let head = Head {
+                seq: before.as_ref().map_or(Seq(0), Entry::seq),
+                revision: Revision(before.as_ref().map_or(0, |entry| entry.revision().0) + 1),
+            };
+            let rules = self.rules.as_ref().unwrap_or_else(|| self.index.rules());
+            let after = fold_event(before, id.as_str(), head, event.clone(), rules, &mut |_, _| {});
+            self.over.insert(id.clone(), after);
+        }
+        if !self.changed.contains(id) {
+            self.changed.push(id.clone());
+        }
+        self.events.push((id.key(), event));
+    }
+
+    fn create(&mut self, item: &Item, again: bool) -> Result<()> {
+        let id = id_of(item)?;
+        let again = match self.entry(id.as_str()) {
+            None => false,
+            Some(Entry::Live(_)) => return refuse(ErrorKind::TaskExists { id: id.to_string() }),
+            Some(Entry::Dead(_)) if again => true,
+            Some(Entry::Dead(tombstone)) => {
+                return refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq });
+            }
+        };
+        check_size(item.json_len(), item.fields().len())?;
+        for field in [Field::DelegatedToId, Field::AwaitingChildId, Field::CompletedByChildId] {
+            if item.get(&field).is_some() {
+                return ruled(&field, verb(&field));
+            }
+        }
+        match item.get(&Field::Status).map(|value| (value, value.as_str().and_then(|name| Status::of(&name))))
+        {
+            None | Some((_, Some(Status::Active | Status::Interrupted | Status::Completed))) => {}
+            Some((_, Some(Status::Delegated))) => return ruled(&Field::Status, "use `delegate`"),
+            Some((value, None)) => return refuse_status(value),
+        }
+        if let Some(parent) = item.get(&Field::ParentTaskId) {
+            let parent = parent.as_str().map(|parent| TaskId::new(&parent)).transpose()?;
+            let Some(parent) = parent else {
+                let why = "parentTaskId is not a string".into();
+                return refuse(ErrorKind::Invalid { what: "item", why });
+            };
+            self.live(&parent)?;
+            self.no_cycle(&parent, &id)?;
+        }
+        self.emit(&id, Event::Created { item: item.clone(), again });
+        Ok(())
+    }
+
+    fn patch(&mut self, id: &TaskId, patch: &Patch) -> Result<()> {
+        let task = self.live(id)?;
+        let mut change = Patch::default();
+        let (mut bytes, mut count) = (task.bytes, task.item.fields().len());
+        for (field, value) in &patch.set {
+            if field.is_ruled() {
+                // Sending a field back as it is changes nothing, and hosts that save whole items do so.
+                if task.item.get(field) == Some(value) {
+                    continue;
+                }
+                return ruled(field, verb(field));
+            }
+            let old = task.item.get(field);
+            if *field == Field::ChildIds {
+                let there = task.child_ids();
+                let new: Vec<_> = value.as_strings().into_iter().filter(|id| !there.contains(id)).collect();
+                if new.is_empty() {
+                    continue;
+                }
+                bytes += new.iter().map(|id| id.len() as u64 + 3).sum::<u64>();
+                change.set.push((Field::ChildIds, Value::strings(new)));
+                continue;
+            }
+            if old == Some(value) {
+                continue;
+            }
+            count += usize::from(old.is_none());
+            bytes = (bytes + value.json_len() + field.name().len() as u64 + 4)
+                .saturating_sub(old.map_or(0, |old| old.json_len() + field.name().len() as u64 + 4));
+            change.set.push((field.clone(), value.clone()));
+        }
+        for field in &patch.unset {
+            if task.item.get(field).is_none() {
+                continue;
+            }
+            if field.is_ruled() {
+                return ruled(field, verb(field));
+            }
+            if *field == Field::ChildIds {
+                return ruled(field, "name the ids to be dropped");
+            }
+            change.unset.push(field.clone());
+        }
+        if !patch.drop_children.is_empty() {
+            let there = task.child_ids();
+            let added = change.set.iter().find(|(field, _)| *field == Field::ChildIds);
+            let added = added.map(|(_, value)| value.as_strings()).unwrap_or_default();
+            for child in &patch.drop_children {
+                if there.contains(child) || added.contains(child) {
+                    change.drop_children.push(Arc::clone(child));
+                }
+            }
+        }
+        check_size(bytes, count)?;
+        if !change.is_empty() {
+            self.emit(id, Event::Patched(change));
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, id: &TaskId, title: &Value) -> Result<()> {
+        let task = self.live(id)?;
+        if task.named && task.item.get(&Field::Task) == Some(title) {
+            return Ok(());
+        }
+        check_size(task.bytes + title.json_len(), task.item.fields().len())?;
+        self.emit(id, Event::Renamed { title: title.clone() });
+        Ok(())
+    }
+
+    /// Whether the table lets `task` pass to `to`, and by what.
+    fn may_pass(&self, task: &Task, to: Status) -> Result<By> {
+        let from = task.status();
+        self.rules().allows(from, to).map_or_else(
+            || refused(task, to, format!("the table {:?} does not allow it", self.rules().name())),
+            Ok,
+        )
+    }
+
+    fn set_status(&mut self, id: &TaskId, to: Status) -> Result<()> {
+        let task = self.live(id)?;
+        let from = task.status();
+        if from == to {
+            return Ok(());
+        }
+        if to == Status::Delegated {
+            return ruled(&Field::Status, "use `delegate`, which names the child");
+        }
+        if self.may_pass(&task, to)? == By::Resume {
+            return refused(&task, to, "that is `resume`, a verb of its own".into());
+        }
+        if to == Status::Completed
+            && let Some(parent) = self.waiting_parent(&task)
+        {
+            let why = format!("{} waits for its result; use `complete`", parent.id);
+            return refused(&task, to, why);
+        }
+        self.emit(id, Event::StatusChanged { from, to, cause: Cause::Set });
+        Ok(())
+    }
+
+    fn resume(&mut self, id: &TaskId) -> Result<()> {
+        let task = self.live(id)?;
+        let (from, to) = (task.status(), Status::Active);
+        if from == to {
+            return Ok(());
+        }
+        if from != Status::Interrupted {
+            return refused(&task, to, "only what was interrupted can be resumed".into());
+        }
+        self.may_pass(&task, to)?;
+        self.emit(id, Event::StatusChanged { from, to, cause: Cause::Resumed });
+        Ok(())
+    }
+
+    /// The parent that waits for this very task.
+    fn waiting_parent(&self, task: &Task) -> Option<&Arc<Task>> {
+        let parent = self.get(&task.parent()?)?;
+        let waits =
+            parent.status() == Status::Delegated && parent.awaiting().as_deref() == Some(task.id.as_str());
+        waits.then_some(parent)
+    }
+
+    /// Refuses a parent that is below the child, or is the child.
+    fn no_cycle(&self, parent: &TaskId, child: &TaskId) -> Result<()> {
+        let mut seen = HashSet::new();
+        let mut at = Some(parent.to_string());
+        while let Some(id) = at {
+            if id == child.as_str() {
+                let (parent, child) = (parent.to_string(), child.to_string());
+                return refuse(ErrorKind::Cycle { parent, child });
+            }
+            at = self.get(&id).and_then(|task| task.parent().map(|parent| parent.into_owned()));
+            if !seen.insert(id) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn delegate(&mut self, parent_id: &TaskId, child: &Item) -> Result<()> {
+        let parent = self.live(parent_id)?;
+        let child_id = id_of(child)?;
+        match parent.status() {
+            // What it waited for goes on no more: it may wait for another, in the same commit.
+            Status::Delegated => {
+                let awaited = parent.awaiting().and_then(|id| self.get(&id));
+                if let Some(awaited) = awaited
+                    && matches!(awaited.status(), Status::Active | Status::Delegated)
+                {
+                    let why = format!("it waits for {}, which is {}", awaited.id, awaited.status());
+                    return refused(&parent, Status::Delegated, why);
+                }
+            }
+            _ => {
+                if self.may_pass(&parent, Status::Delegated)? == By::Resume {
+                    return refused(&parent, Status::Delegated, "it must be resumed first".into());
+                }
+            }
+        }
+        self.no_cycle(parent_id, &child_id)?;
+        let root = self.root_of(&parent)?;
+        match self.entry(child_id.as_str()) {
+            None => {
+                let mut item = child.clone();
+                for (field, id) in [(Field::ParentTaskId, parent_id), (Field::RootTaskId, &root)] {
+                    let given = item.get(&field).map(|value| value.as_str().as_deref() == Some(id.as_str()));
+                    match given {
+                        Some(false) => return ruled(&field, "`delegate` sets it"),
+                        Some(true) => {}
+                        None => drop(item.set(field, Value::Text(id.shared()))),
+                    }
+                }
+                if item.get(&Field::Workspace).is_none()
+                    && let Some(workspace) = parent.item.get(&Field::Workspace)
+                {
+                    item.set(Field::Workspace, workspace.clone());
+                }
+                if item.text(&Field::Status).is_some_and(|status| status != Status::Active.name()) {
+                    return ruled(&Field::Status, "a child begins as active");
+                }
+                self.create(&item, false)?;
+            }
+            Some(Entry::Dead(tombstone)) => {
+                let (id, seq) = (child_id.to_string(), tombstone.seq);
+                return refuse(ErrorKind::TaskDeleted { id, seq });
+            }
+            Some(Entry::Live(task)) => {
+                let task = Arc::clone(task);
+                if child.fields().len() > 1 {
+                    return refuse(ErrorKind::TaskExists { id: child_id.to_string() });
+                }
+                if task.status() != Status::Active {
+                    return refused(&task, Status::Active, "only an active task can be delegated to".into());
+                }
+                match task.parent() {
+                    Some(other) if other != parent_id.as_str() => {
+                        let why = format!("{child_id} is a child of {other}");
+                        return refuse(ErrorKind::Invalid { what: "child", why });
+                    }
+                    Some(_) => {}
+                    None => self.emit(&child_id, Event::Linked { parent: parent_id.clone(), root }),
+                }
+            }
+        }
+        self.emit(parent_id, Event::Delegated { child: child_id });
+        Ok(())
+    }
+
+    /// The top of a task's chain: what it says, else what walking up finds.
+    fn root_of(&self, task: &Task) -> Result<TaskId> {
+        if let Some(root) = task.text(&Field::RootTaskId).filter(|root| !root.is_empty()) {
+            return TaskId::new(&root);
+        }
+        let mut seen = HashSet::from([task.id.to_string()]);
+        let mut top = task.id.clone();
+        let mut at = task.parent().map(|parent| parent.into_owned());
+        while let Some(id) = at {
+            let Some(above) = self.get(&id).filter(|_| seen.insert(id.clone())) else { break };
+            top = above.id.clone();
+            at = above.parent().map(|parent| parent.into_owned());
+        }
+        Ok(top)
+    }
+
+    fn complete(&mut self, id: &TaskId, summary: Option<&Value>) -> Result<()> {
+        let task = self.live(id)?;
+        let parent = self.waiting_parent(&task).map(|parent| parent.id.clone());
+        let done = task.status() == Status::Completed;
+        if !done && self.may_pass(&task, Status::Completed)? == By::Resume {
+            return refused(&task, Status::Completed, "that is `resume`, a verb of its own".into());
+        }
+        if parent.is_none() {
+            if done {
+                return Ok(());
+            }
+            // Nobody is left to refuse it where the parent is gone.
+            if let Some(other) = task.parent().and_then(|parent| self.get(&parent)) {
+                let (parent, child) = (other.id.to_string(), id.to_string());
+                return refuse(ErrorKind::NotWaiting { parent, child });
+            }
+        }
+        if !done {
+            if let Some(summary) = summary {
+                check_size(task.bytes + summary.json_len(), task.item.fields().len() + 1)?;
+            }
+            self.emit(id, Event::Finished { summary: summary.cloned() });
+        }
+        if let Some(parent) = parent {
+            self.emit(&parent, Event::ChildReturned { child: id.clone(), summary: summary.cloned() });
+        }
+        Ok(())
+    }
+
+    /// Live children, by their parent links and as this commit leaves them.
+    fn children(&self, id: &TaskId) -> Vec<TaskId> {
+        let is_child = |task: &Task| task.parent().as_deref() == Some(id.as_str());
+        let there = self.index.children(id.as_str()).map(|task| &task.id);
+        let still = there.filter(|child| self.get(child.as_str()).is_some_and(|task| is_child(task)));
+        let mut children: Vec<TaskId> = still.cloned().collect();
+        let new = self.over.values().filter_map(Entry::live).filter(|task| is_child(task));
+        children.extend(new.map(|task| task.id.clone()));
+        children.sort_unstable();
+        children.dedup();
+        children
+    }
+
+    fn remove(&mut self, ids: &[TaskId], cascade: bool) -> Result<()> {
+        // What goes, each with the task that takes it with it.
+        let mut going: Vec<(TaskId, Option<TaskId>)> = Vec::new();
+        let mut seen: HashSet<TaskId> = HashSet::new();
+        for id in ids {
+            self.live(id)?;
+            if !seen.insert(id.clone()) {
+                continue;
+            }
+            let mut open = vec![(id.clone(), None)];
+            while let Some((next, with)) = open.pop() {
+                let children = self.children(&next);
+                let staying = children.iter().filter(|child| !ids.contains(child)).count();
+                if staying > 0 && !cascade {
+                    let why = format!("{next} has {staying} children; say so if they are to go with it");
+                    return Err(Error::refused(why));
+                }
+                if cascade {
+                    let below = children.into_iter().filter(|child| seen.insert(child.clone()));
+                    open.extend(below.map(|child| (child, Some(id.clone()))));
+                }
+                going.push((next, with));
+            }
+        }
+        // Who waited for one of them, and stays, waits no more.
+        let gone: HashSet<&TaskId> = going.iter().map(|(id, _)| id).collect();
+        let mut freed: Vec<TaskId> = Vec::new();
+        for (id, _) in &going {
+            let task = self.live(id)?;
+            if let Some(parent) = self.waiting_parent(&task).filter(|parent| !gone.contains(&parent.id))
+                && !freed.contains(&parent.id)
+            {
+                freed.push(parent.id.clone());
+            }
+        }
+        for (id, with) in going {
+            self.emit(&id, Event::Deleted { with });
+        }
+        for id in freed {
+            let (from, to) = (Status::Delegated, Status::Active);
+            self.emit(&id, Event::StatusChanged { from, to, cause: Cause::ChildDeleted });
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, record: &ImportRecord) -> Result<()> {
+        let ImportRecord { id, item, source, evidence } = record;
+        check_size(item.json_len(), item.fields().len())?;
+        let hash: [u8; 32] = {
+            let mut hasher = blake3::Hasher::new();
+            for (field, value) in item.fields() {
+                hasher.update(field.name().as_bytes()).update(&[0]).update(&value_hash(value).to_le_bytes());
+            }
+            hasher.finalize().into()
+        };
+        let mut imported = Imported { source: source.clone(), record: hash, ..Imported::default() };
+        let outcome = match self.entry(id.as_str()) {
+            Some(Entry::Dead(_)) => ImportOutcome::Deleted,
+            None => {
+                imported.set = item.fields().to_vec();
+                ImportOutcome::Created
+            }
+            Some(Entry::Live(task)) => match &task.imports {
+                None => ImportOutcome::Own,
+                Some(imports) if imports.record == hash => ImportOutcome::Unchanged,
+                Some(imports) => {
+                    let before: HashMap<&Field, u64> = imports.fields.iter().map(|(f, h)| (f, *h)).collect();
+                    let mut kept = Vec::new();
+                    // Three-way: what the source said, what it says now, what stands here.
+                    for (field, value) in item.fields() {
+                        let said = before.get(field).copied().unwrap_or(0);
+                        let says = value_hash(value);
+                        let stands = task.item.get(field).map_or(0, value_hash);
+                        if says == said {
+                            continue;
+                        }
+                        if stands == said || stands == says {
+                            imported.set.push((field.clone(), value.clone()));
+                        } else {
+                            imported.kept.push((field.clone(), says));
+                            kept.push(field.clone());
+                        }
+                    }
+                    for (field, said) in &imports.fields {
+                        if item.get(field).is_some() {
+                            continue;
+                        }
+                        let stands = task.item.get(field).map_or(0, value_hash);
+                        if stands == *said || stands == 0 {
+                            imported.unset.push(field.clone());
+                        } else {
+                            imported.kept.push((field.clone(), 0));
+                            kept.push(field.clone());
+                        }
+                    }
+                    ImportOutcome::Updated { kept }
+                }
+            },
+        };
+        if matches!(outcome, ImportOutcome::Created | ImportOutcome::Updated { .. }) {
+            self.emit(id, Event::Imported(imported));
+            for (source, record) in evidence {
+                let kept = Event::SourceKept { source: source.clone(), record: record.clone() };
+                self.events.push((id.key(), kept));
+            }
+        }
+        self.imports.push((id.clone(), outcome));
+        Ok(())
+    }
+
+    fn set_rules(&mut self, table: &StatusTable) {
+        if self.rules() != table {
+            self.rules = Some(Arc::new(table.clone()));
+            self.events.push((Key::none(), Event::RulesSet(table.clone())));
+        }
+    }
+}
+
+fn refused<T>(task: &Task, to: Status, why: String) -> Result<T> {
+    let (id, from, to) = (task.id.to_string(), task.status().name(), to.name());
+    refuse(ErrorKind::StatusRefused { id, from, to, why })
+}
+
+fn refuse_status<T>(value: &Value) -> Result<T> {
+    let why = format!("{value} is none of active, delegated, interrupted, completed");
+    refuse(ErrorKind::Invalid { what: "status", why })
+}
+
+/// The id an item says it has.
+fn id_of(item: &Item) -> Result<TaskId> {
+    match item.get(&Field::Id).map(Value::as_str) {
+        Some(Some(id)) => TaskId::new(&id),
+        Some(None) => refuse(ErrorKind::Invalid { what: "item", why: "its id is not a string".into() }),
+        None => refuse(ErrorKind::Invalid { what: "item", why: "it has no id".into() }),
+    }
+}
+
+fn check_size(bytes: u64, fields: usize) -> Result<()> {
+    if bytes > ITEM_LEN_MAX {
+        return refuse(ErrorKind::TooLarge { what: "an item's bytes", len: bytes, max: ITEM_LEN_MAX });
+    }
+    if fields > ITEM_FIELDS_MAX {
+        let (len, max) = (fields as u64, ITEM_FIELDS_MAX as u64);
+        return refuse(ErrorKind::TooLarge { what: "an item's number of fields", len, max });
+    }
+    Ok(())
+}

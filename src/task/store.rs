@@ -1,0 +1,232 @@
+//! All tasks of a store, whichever workspace they are at home in.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{CommitOptions, Committed, Op, Snapshot, Tasks};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Field, Item, TaskId, vocabulary};
+use crate::store::{Options, Place, Store};
+use crate::view::Index;
+
+/// A store's tasks. Cheap to clone.
+///
+/// A task's home is the workspace it was created in; that never changes, whatever its field `workspace` says. A child's
+/// is its parent's. A commit touches one workspace.
+#[derive(Clone, Debug)]
+pub struct TaskStore {
+    store: Store,
+    homes: Arc<Mutex<BTreeMap<String, Tasks>>>,
+}
+
+/// A task, and where it is at home.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// Its home.
+    pub home: Tasks,
+    /// The task.
+    pub found: Snapshot,
+}
+
+impl TaskStore {
+    /// Opens the store in a folder, for tasks.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open(root: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Ok(Self::of(Store::open(root, Self::options(options))?))
+    }
+
+    /// A store in memory, gone with its last handle.
+    ///
+    /// # Errors
+    /// As [`Store::memory`].
+    pub fn memory(options: Options) -> Result<Self> {
+        Ok(Self::of(Store::memory(Self::options(options))?))
+    }
+
+    /// The tasks of a store that was opened with [`TaskStore::options`].
+    pub fn of(store: Store) -> Self {
+        TaskStore { store, homes: Arc::default() }
+    }
+
+    /// Options with the vocabulary and the fold of tasks.
+    pub fn options(options: Options) -> Options {
+        options.vocabulary(vocabulary()).fold::<Index>()
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The tasks of a folder or key; its workspace is made if it is absent and the store may create.
+    ///
+    /// # Errors
+    /// As [`Store::workspace`].
+    pub fn home(&self, place: &Place) -> Result<Tasks> {
+        match self.store.find_workspace(place)? {
+            Some(name) => self.named(&name),
+            None => self.keep(Tasks::of(self.store.workspace(place)?)?),
+        }
+    }
+
+    /// The tasks of a workspace by its folder's name.
+    ///
+    /// # Errors
+    /// As [`Store::workspace_named`].
+    pub fn named(&self, name: &str) -> Result<Tasks> {
+        let known = self.homes.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        match known {
+            Some(tasks) => Ok(tasks),
+            None => self.keep(Tasks::of(self.store.workspace_named(name)?)?),
+        }
+    }
+
+    fn keep(&self, tasks: Tasks) -> Result<Tasks> {
+        let name = tasks.workspace().name().to_owned();
+        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(homes.entry(name).or_insert(tasks).clone())
+    }
+
+    /// All workspaces, by their folders' names; one that cannot be opened keeps the others from nothing.
+    ///
+    /// # Errors
+    /// System errors in listing.
+    pub fn homes(&self) -> Result<Vec<(String, Result<Tasks>)>> {
+        let entries = self.store.workspaces()?;
+        Ok(entries.into_iter().map(|entry| (entry.name.clone(), self.named(&entry.name))).collect())
+    }
+
+    /// A task, wherever it is at home. One id in two workspaces is found twice: both are shown, neither is hidden.
+    ///
+    /// # Errors
+    /// Of a workspace that cannot be read, if the task is in none of the others: it might be there.
+    pub fn get(&self, id: &str) -> Result<Vec<Located>> {
+        let (mut all, mut unread) = (Vec::new(), None);
+        for (_, home) in self.homes()? {
+            match home.and_then(|home| Ok((home.get(id)?, home))) {
+                Ok((Some(found), home)) => all.push(Located { home, found }),
+                Ok((None, _)) => {}
+                Err(e) => unread = unread.or(Some(e)),
+            }
+        }
+        match unread {
+            Some(e) if all.is_empty() => Err(e),
+            _ => Ok(all),
+        }
+    }
+
+    /// The one workspace a task is at home in.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoTask`], [`ErrorKind::TaskDeleted`]; [`ErrorKind::CrossWorkspace`] if it is in two.
+    pub fn home_of(&self, id: &TaskId) -> Result<Tasks> {
+        let mut found = self.get(id.as_str())?.into_iter();
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one.home),
+            (Some(one), Some(other)) => Err(cross((id, &one.home), (id, &other.home))),
+            (None, _) => {
+                for (_, home) in self.homes()? {
+                    match home.and_then(|home| home.require(id)) {
+                        Err(e) if matches!(e.kind(), ErrorKind::TaskDeleted { .. }) => return Err(e),
+                        _ => {}
+                    }
+                }
+                Err(Error::new(ErrorKind::NoTask { id: id.to_string() }, "find", self.store.root()))
+            }
+        }
+    }
+
+    /// Creates a task: at home where its parent is, if it names one that is there, else in `place`.
+    ///
+    /// # Errors
+    /// As [`Tasks::create`]; [`ErrorKind::TaskExists`] if any workspace has a task of this id.
+    pub fn create(
+        &self,
+        place: &Place,
+        item: Item,
+        options: impl Into<CommitOptions>,
+    ) -> Result<(Tasks, Committed)> {
+        let parent = item.text(&Field::ParentTaskId).filter(|id| !id.is_empty());
+        let home = match parent {
+            Some(parent) => self.home_of(&TaskId::new(&parent)?)?,
+            None => self.home(place)?,
+        };
+        self.not_elsewhere(&item, &home)?;
+        let committed = home.create(item, options)?;
+        Ok((home, committed))
+    }
+
+    /// Refuses an id that is taken in another workspace: a look before the commit, not a promise.
+    fn not_elsewhere(&self, item: &Item, home: &Tasks) -> Result<()> {
+        let Some(id) = item.text(&Field::Id) else { return Ok(()) };
+        for other in self.get(&id).unwrap_or_default() {
+            if other.home.workspace().name() != home.workspace().name() {
+                let kind = ErrorKind::TaskExists { id: id.into_owned() };
+                return Err(Error::new(kind, "create in", other.home.workspace().log().paths().dir()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits changes of tasks that are all at home in one workspace, whichever that is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CrossWorkspace`] before anything is written; as [`Tasks::commit`]. [`Op::Create`] and
+    /// [`Op::SetRules`] name no task that is there: [`ErrorKind::Invalid`] if no other operation tells the workspace.
+    pub fn commit(&self, ops: Vec<Op>, options: impl Into<CommitOptions>) -> Result<(Tasks, Committed)> {
+        let mut home: Option<(TaskId, Tasks)> = None;
+        let options = options.into();
+        let named: Vec<TaskId> = ops
+            .iter()
+            .flat_map(|op| op.ids())
+            .chain(options.expect.iter().map(|(id, _)| id))
+            .cloned()
+            .collect();
+        let made: Vec<String> = ops.iter().filter_map(created).collect();
+        for id in named.iter().filter(|id| !made.iter().any(|made| made == id.as_str())) {
+            let next = self.home_of(id)?;
+            match &home {
+                None => home = Some((id.clone(), next)),
+                Some((_, home)) if home.workspace().name() == next.workspace().name() => {}
+                Some((first, home)) => return Err(cross((first, home), (id, &next))),
+            }
+        }
+        let Some((_, home)) = home else {
+            let why = "it names no task that is there; say which workspace is meant".into();
+            return Err(Error::new(
+                ErrorKind::Invalid { what: "commit", why },
+                "commit to",
+                self.store.root(),
+            ));
+        };
+        for op in &ops {
+            if let Op::Delegate { child, .. } | Op::Create { item: child, .. } = op {
+                self.not_elsewhere(child, &home)?;
+            }
+        }
+        let committed = home.commit(ops, options)?;
+        Ok((home, committed))
+    }
+}
+
+/// The task that an operation makes.
+fn created(op: &Op) -> Option<String> {
+    match op {
+        Op::Create { item, .. } | Op::Delegate { child: item, .. } => {
+            item.text(&Field::Id).map(|id| id.into_owned())
+        }
+        _ => None,
+    }
+}
+
+fn cross(one: (&TaskId, &Tasks), other: (&TaskId, &Tasks)) -> Error {
+    let name = |tasks: &Tasks| tasks.workspace().name().to_owned();
+    let kind = ErrorKind::CrossWorkspace {
+        ids: (one.0.to_string(), other.0.to_string()),
+        homes: (name(one.1), name(other.1)),
+    };
+    Error::new(kind, "commit", Path::new(""))
+}
