@@ -19,7 +19,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Ours, Raw, commit, commit_len, folder};
+use common::{OurTasks, Ours, Raw, commit, commit_len, folder};
 use foldlog::Durability;
 
 /// One side of a pair: runs so many operations.
@@ -129,6 +129,20 @@ fn many(table: &Table, name: &str, threads: u64, durability: Durability, batch: 
     });
 }
 
+/// One thread patches four fields of a task.
+fn task(table: &Table) {
+    let name = "buffered task patch, 4 fields";
+    if !table.wants(name) {
+        return;
+    }
+    let dir = folder();
+    let (mut ours, mut raw) = (OurTasks::new(dir.path()), Raw::new(dir.path()));
+    let len = ours.patch_len();
+    table.row(name, 200, &mut |n| (0..n).for_each(|_| ours.patch()), &mut |n| {
+        (0..n).for_each(|_| raw.buffered(len));
+    });
+}
+
 fn main() {
     let filters = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let seconds = std::env::var("FOLDLOG_BENCH_SECONDS").map_or(6.0, |text| text.parse().unwrap());
@@ -138,6 +152,7 @@ fn main() {
     one(&table, "buffered", 1, Durability::Buffered, 200);
     one(&table, "buffered", 4, Durability::Buffered, 100);
     one(&table, "buffered", 64, Durability::Buffered, 20);
+    task(&table);
     // As many bytes as a segment holds, so that each batch rotates once.
     one(&table, "buffered and rotating", 1, Durability::Buffered, 32_768);
     one(&table, "durable", 1, Durability::Durable, 40);

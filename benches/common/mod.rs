@@ -8,16 +8,19 @@
     clippy::disallowed_types,
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     reason = "the yardstick is the system itself, and a bench that meets an error has nothing to say"
 )]
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use foldlog::event::Event;
 use foldlog::log::format::{FRAME_HEADER_LEN, SEGMENT_HEADER_LEN, SEGMENT_SIZE};
 use foldlog::log::frame::frame_len;
 use foldlog::{
-    Draft, Durability, Key, NewEvent, Options, Place, Receipt, State, Store, Vocabulary, Workspace,
+    Draft, Durability, Field, Item, Key, NewEvent, Options, Patch, Place, Receipt, State, Store, TaskId,
+    TaskStore, Tasks, Value, Vocabulary, Workspace,
 };
 
 /// The one event kind of the benches.
@@ -88,6 +91,66 @@ fn task(n: u64, out: &mut [u8; KEY_LEN]) -> &str {
         n /= 10;
     }
     std::str::from_utf8(out).unwrap()
+}
+
+/// A workspace with a busy history's tasks, about as large as real ones.
+pub struct OurTasks {
+    pub store: TaskStore,
+    pub tasks: Tasks,
+    pub ids: Vec<TaskId>,
+    next: i64,
+}
+
+impl OurTasks {
+    pub fn new(dir: &Path) -> Self {
+        let store = TaskStore::open(dir.join("tasks"), Options::default().label("bench")).unwrap();
+        let tasks = store.home(&Place::Key("bench".into())).unwrap();
+        let ids: Vec<_> =
+            (0..TASKS).map(|n| TaskId::new(&format!("019fb786-503a-76ca-8708-{n:012x}")).unwrap()).collect();
+        for id in &ids {
+            drop(tasks.create(task_item(id), Durability::Buffered).unwrap());
+        }
+        OurTasks { store, tasks, ids, next: 0 }
+    }
+
+    /// One patch of four fields, as a step of a running task makes.
+    pub fn patch(&mut self) {
+        self.next += 1;
+        let id = &self.ids[usize::try_from(self.next).unwrap() % self.ids.len()];
+        drop(self.tasks.patch(id, step(self.next), Durability::Buffered).unwrap());
+    }
+
+    /// Bytes on disk of that.
+    pub fn patch_len(&self) -> usize {
+        frame_len(PREAMBLE_LEN + Event::Patched(step(1)).to_new(self.ids[0].key()).encoded_len())
+    }
+}
+
+/// A task with the fields of a real one and a title of 1 KiB.
+pub fn task_item(id: &TaskId) -> Item {
+    Item::new(id)
+        .with(Field::Number, 1_i64)
+        .with(Field::Ts, 1_784_332_598_169_i64)
+        .with(Field::Task, Value::text("Mend the parser. ".repeat(64)))
+        .with(Field::TokensIn, 0_i64)
+        .with(Field::TokensOut, 0_i64)
+        .with(Field::CacheWrites, 0_i64)
+        .with(Field::CacheReads, 0_i64)
+        .with(Field::TotalCost, 0_i64)
+        .with(Field::Size, 0_i64)
+        .with(Field::Workspace, "/home/user/projects/generic")
+        .with(Field::Mode, "code")
+        .with(Field::ApiConfigName, "default")
+        .with(Field::Status, "active")
+}
+
+/// What one step of a running task changes.
+pub fn step(n: i64) -> Patch {
+    Patch::new()
+        .set(Field::Ts, 1_784_332_598_169 + n)
+        .set(Field::TokensIn, 1000 * n)
+        .set(Field::TokensOut, 10 * n)
+        .set(Field::TotalCost, Value::parse(&format!("{}.{:06}1", n / 1000, n % 1_000_000)).unwrap())
 }
 
 /// The bare system calls.

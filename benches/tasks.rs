@@ -1,0 +1,151 @@
+//! Tasks: folding a patch, replaying a long history, lists. Absolute figures; the ratio to the raw calls is in `ratios`.
+//!
+//! ```text
+//! cargo bench --bench tasks                        criterion
+//! cargo bench --bench tasks -- --replay 1000000    one replay of so many patches, with the process's peak memory
+//! ```
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a bench that meets an error has nothing to say"
+)]
+
+mod common;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{OurTasks, folder, step};
+use criterion::{Criterion, criterion_group};
+use foldlog::event::Event;
+use foldlog::log::envelope::{Commit, Envelope, KeyKind, Preamble};
+use foldlog::log::fold::Fold;
+use foldlog::view::{Index, Query};
+use foldlog::{Durability, Op, Options, Place, Revision, Seq, TaskId, TaskStore};
+
+/// The bodies of commits: `tasks` creations, then one patch of each.
+fn bodies(tasks: u64) -> Vec<Vec<u8>> {
+    let id = |n: u64| TaskId::new(&format!("019fb786-503a-76ca-8708-{n:012x}")).unwrap();
+    let body = |n: u64, event: &Event, revision| {
+        let new = event.to_new(id(n).key());
+        let mut out = Vec::new();
+        Preamble { time: 1, session: 2, operation: None }.encode(&mut out);
+        let key = id(n);
+        let envelope = Envelope {
+            seq: Seq(1),
+            takes: 1,
+            kind: new.kind(),
+            version: 1,
+            ignorable: false,
+            key_kind: KeyKind::TASK,
+            key: key.as_str(),
+            revision: Revision(revision),
+            blobs: &[],
+            body: new.body(),
+        };
+        envelope.encode(&mut out);
+        out
+    };
+    let creations =
+        (0..tasks).map(|n| body(n, &Event::Created { item: common::task_item(&id(n)), again: false }, 1));
+    let patches = (0..tasks).map(|n| body(n, &Event::Patched(step(i64::try_from(n).unwrap())), 2));
+    creations.chain(patches).collect()
+}
+
+fn fold(c: &mut Criterion) {
+    let bodies = bodies(1000);
+    let mut index = Index::default();
+    for (i, body) in bodies.iter().enumerate() {
+        index.apply(&Commit::decode(1 + i as u64, 1, body).unwrap(), false);
+    }
+    let mut n = 0;
+    c.bench_function("fold/patch of 4 fields", |b| {
+        b.iter(|| {
+            n = (n + 1) % 1000;
+            index.apply(&Commit::decode(3000, 1, black_box(&bodies[1000 + n])).unwrap(), false);
+        });
+    });
+    c.bench_function("fold/patch of 4 fields, to be taken back", |b| {
+        b.iter(|| {
+            n = (n + 1) % 1000;
+            index.apply(&Commit::decode(3000, 1, black_box(&bodies[1000 + n])).unwrap(), true);
+            index.stands();
+        });
+    });
+    let query = Query { limit: Some(50), ..Query::default() };
+    c.bench_function("list/newest 50 of 1000", |b| b.iter(|| black_box(index.list(&query))));
+    c.bench_function("get/of 1000", |b| {
+        b.iter(|| black_box(index.get("019fb786-503a-76ca-8708-0000000000ff")))
+    });
+}
+
+fn patch(c: &mut Criterion) {
+    let dir = folder();
+    let mut ours = OurTasks::new(dir.path());
+    c.bench_function("patch/buffered", |b| b.iter(|| ours.patch()));
+}
+
+/// Writes `patches` steps of 1000 tasks, then opens the store in a fresh process, which says how long that took.
+fn replay(patches: i64) {
+    let dir = folder();
+    let ours = OurTasks::new(dir.path());
+    let ids = ours.ids.clone();
+    let mut n = 0;
+    while n < patches {
+        let ops = (0..500).map(|i| Op::Patch {
+            id: ids[usize::try_from(n + i).unwrap() % ids.len()].clone(),
+            patch: step(n + i),
+        });
+        // One event a commit is the dearest to replay, and what hosts do; only the writing is bundled here, by threads.
+        std::thread::scope(|scope| {
+            for chunk in ops.collect::<Vec<_>>().chunks(125) {
+                let (tasks, chunk) = (&ours.tasks, chunk.to_vec());
+                scope.spawn(move || {
+                    for op in chunk {
+                        drop(tasks.commit(vec![op], Durability::Buffered).unwrap());
+                    }
+                });
+            }
+        });
+        n += 500;
+    }
+    let root = ours.store.store().root().to_path_buf();
+    drop(ours);
+    let me = std::env::current_exe().unwrap();
+    for _ in 0..3 {
+        let status = std::process::Command::new(&me).arg("--open").arg(&root).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+fn open(root: &Path) {
+    let start = Instant::now();
+    let store = TaskStore::open(root, Options::default().read_only(true)).unwrap();
+    let tasks = store.home(&Place::Key("bench".into())).unwrap();
+    let took = start.elapsed();
+    let (events, len) = tasks.read(|state, index| (state.events(), index.len())).unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown here").to_owned();
+    println!("opened and folded {events} events of {len} tasks in {} ms; {peak}", took.as_millis());
+}
+
+criterion_group! {
+    name = all;
+    config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_secs(1));
+    targets = fold, patch
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    match args.iter().position(|arg| arg == "--replay" || arg == "--open") {
+        Some(at) if args[at] == "--open" => open(Path::new(&args[at + 1])),
+        Some(at) => replay(args[at + 1].parse().unwrap()),
+        None => {
+            all();
+            Criterion::default().configure_from_args().final_summary();
+        }
+    }
+}
