@@ -25,6 +25,15 @@ use foldlog::Durability;
 /// One side of a pair: runs so many operations.
 type Side<'a> = &'a mut dyn FnMut(u64);
 
+/// What our side is told: first what is to be made ready off the clock, then how much of it to do.
+enum Step {
+    Prepare(u64),
+    Run(u64),
+}
+
+/// One side that makes its operations ready.
+type Steps<'a> = &'a mut dyn FnMut(Step);
+
 /// What the rows have in common.
 struct Table {
     filters: Vec<String>,
@@ -38,18 +47,34 @@ impl Table {
 
     /// Runs both sides by turns, `batch` operations at a time, and prints their row; a warm-up batch goes before.
     fn row(&self, name: &str, batch: u64, ours: Side<'_>, raw: Side<'_>) {
-        ours(batch);
+        self.prepared_row(
+            name,
+            batch,
+            &mut |step| match step {
+                Step::Prepare(_) => {}
+                Step::Run(n) => ours(n),
+            },
+            raw,
+        );
+    }
+
+    /// The same where ours is told first, off the clock, how many operations come.
+    fn prepared_row(&self, name: &str, batch: u64, ours: Steps<'_>, raw: Side<'_>) {
+        ours(Step::Prepare(batch));
+        ours(Step::Run(batch));
         raw(batch);
         let (mut ours_ns, mut raw_ns, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let start = Instant::now();
         while start.elapsed() < self.time || ratios.len() < 5 {
+            ours(Step::Prepare(batch));
+            let run = &mut |n| ours(Step::Run(n));
             // Whoever goes second profits or suffers from the first; so they change places.
             let (a, b) = if ratios.len() % 2 == 0 {
-                let a = per_operation(batch, ours);
+                let a = per_operation(batch, run);
                 (a, per_operation(batch, raw))
             } else {
                 let b = per_operation(batch, raw);
-                (per_operation(batch, ours), b)
+                (per_operation(batch, run), b)
             };
             ours_ns.push(a);
             raw_ns.push(b);
@@ -138,9 +163,11 @@ fn task(table: &Table) {
     let dir = folder();
     let (mut ours, mut raw) = (OurTasks::new(dir.path()), Raw::new(dir.path()));
     let len = ours.patch_len();
-    table.row(name, 200, &mut |n| (0..n).for_each(|_| ours.patch()), &mut |n| {
-        (0..n).for_each(|_| raw.buffered(len));
-    });
+    let ours = &mut |step| match step {
+        Step::Prepare(n) => ours.prepare(n),
+        Step::Run(n) => (0..n).for_each(|_| ours.patch()),
+    };
+    table.prepared_row(name, 200, ours, &mut |n| (0..n).for_each(|_| raw.buffered(len)));
 }
 
 fn main() {

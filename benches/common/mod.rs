@@ -98,6 +98,8 @@ pub struct OurTasks {
     pub store: TaskStore,
     pub tasks: Tasks,
     pub ids: Vec<TaskId>,
+    /// What hosts have made before they call.
+    ready: Vec<(TaskId, Patch)>,
     next: i64,
 }
 
@@ -110,14 +112,22 @@ impl OurTasks {
         for id in &ids {
             drop(tasks.create(task_item(id), Durability::Buffered).unwrap());
         }
-        OurTasks { store, tasks, ids, next: 0 }
+        OurTasks { store, tasks, ids, ready: Vec::new(), next: 0 }
     }
 
-    /// One patch of four fields, as a step of a running task makes.
+    /// Makes so many patches of four fields, as steps of running tasks are.
+    pub fn prepare(&mut self, count: u64) {
+        for _ in 0..count {
+            self.next += 1;
+            let id = &self.ids[usize::try_from(self.next).unwrap() % self.ids.len()];
+            self.ready.push((id.clone(), step(self.next)));
+        }
+    }
+
+    /// Commits one of them.
     pub fn patch(&mut self) {
-        self.next += 1;
-        let id = &self.ids[usize::try_from(self.next).unwrap() % self.ids.len()];
-        drop(self.tasks.patch(id, step(self.next), Durability::Buffered).unwrap());
+        let (id, patch) = self.ready.pop().unwrap();
+        drop(self.tasks.patch(&id, patch, Durability::Buffered).unwrap());
     }
 
     /// Bytes on disk of that.

@@ -236,6 +236,45 @@ impl Item {
         self.fields.iter().map(|(f, v)| f.name().len() as u64 + 4 + v.json_len()).sum::<u64>() + 1
     }
 
+    /// Sets a field and says how to take that back.
+    pub(crate) fn edit(&mut self, field: Field, value: Value) -> Edit {
+        match self.fields.iter_mut().position(|(f, _)| *f == field) {
+            Some(at) => match self.fields.get_mut(at) {
+                Some((_, old)) => Edit::Replaced(at, std::mem::replace(old, value)),
+                None => Edit::Nothing,
+            },
+            None => {
+                self.fields.push((field, value));
+                Edit::Added
+            }
+        }
+    }
+
+    /// Removes a field and says how to take that back.
+    pub(crate) fn edit_out(&mut self, field: &Field) -> Edit {
+        match self.fields.iter().position(|(f, _)| f == field) {
+            Some(at) => {
+                let (field, old) = self.fields.remove(at);
+                Edit::Removed(at, field, old)
+            }
+            None => Edit::Nothing,
+        }
+    }
+
+    /// Takes the last edit back.
+    pub(crate) fn take_back(&mut self, edit: Edit) {
+        match edit {
+            Edit::Nothing => {}
+            Edit::Added => drop(self.fields.pop()),
+            Edit::Replaced(at, old) => {
+                if let Some((_, now)) = self.fields.get_mut(at) {
+                    *now = old;
+                }
+            }
+            Edit::Removed(at, field, old) => self.fields.insert(at.min(self.fields.len()), (field, old)),
+        }
+    }
+
     /// Makes an item of fields in order; a name that comes twice counts the first time.
     pub(crate) fn of_fields(fields: Vec<(Field, Value)>) -> Self {
         Item { fields }
@@ -249,6 +288,26 @@ impl Item {
     /// Values to be changed in place; only the form of a value may change, never what it spells.
     pub(crate) fn fields_mut(&mut self) -> &mut Vec<(Field, Value)> {
         &mut self.fields
+    }
+}
+
+/// What an edit of an item replaced, and where.
+#[derive(Debug)]
+pub(crate) enum Edit {
+    Nothing,
+    /// The field was put behind all others.
+    Added,
+    Replaced(usize, Value),
+    Removed(usize, Field, Value),
+}
+
+impl Edit {
+    /// The value that is there no more.
+    pub(crate) fn old(&self) -> Option<&Value> {
+        match self {
+            Edit::Nothing | Edit::Added => None,
+            Edit::Replaced(_, old) | Edit::Removed(_, _, old) => Some(old),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod status;
 mod value;
 
 pub use id::TaskId;
+pub(crate) use item::Edit;
 pub use item::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch};
 pub use kinds::vocabulary;
 pub use status::{By, Status, StatusTable};
@@ -394,7 +395,7 @@ fn whole<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadBody> {
 
 fn encode<T: serde::Serialize>(body: &T) -> Vec<u8> {
     // Serialising these structs into memory has no way to fail.
-    postcard::to_allocvec(body).unwrap_or_default()
+    postcard::to_extend(body, Vec::with_capacity(128)).unwrap_or_default()
 }
 
 fn status(number: u8) -> Result<Status, BadBody> {

@@ -9,8 +9,7 @@ mod store;
 mod token;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
 pub use store::{Located, TaskStore};
@@ -19,10 +18,10 @@ pub use token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
-use crate::log::{Cursor, Draft, Key, KeyKind, Log, Receipt, Revision, Seq, State};
+use crate::log::{Cursor, Draft, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
 use crate::store::Workspace;
 use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
-use rules::Plan;
+use rules::{Plan, Planned};
 
 /// How often a commit is made anew because blobs it names were swept away before it had LOCK.
 const BLOB_TRIES: usize = 3;
@@ -341,7 +340,7 @@ impl Tasks {
     /// # Blocking
     /// As [`Log::commit`].
     pub fn commit(&self, mut ops: Vec<Op>, options: impl Into<CommitOptions>) -> Result<Committed> {
-        let CommitOptions { durability, expect, op_id, seen } = options.into();
+        let CommitOptions { durability, mut expect, op_id, seen } = options.into();
         let request = match op_id {
             Some(op_id) => {
                 let seen = match seen {
@@ -352,44 +351,38 @@ impl Tasks {
             }
             None => None,
         };
-        let whole = ops.clone();
-        op::spill(self.log(), &mut ops)?;
-        let expect: Arc<[_]> = expect.into();
+        // Kept only where values are moved out of it, to be moved again should they be swept away before the commit.
+        let whole = op::must_spill(&ops).then(|| ops.clone());
         let mut tries = 0;
         loop {
             tries += 1;
-            let slot = Arc::new(Mutex::new((Vec::new(), Vec::new())));
-            let (said, log) = (Arc::clone(&slot), Arc::clone(self.log()));
-            let (ops_now, expect_now) = (ops.clone(), Arc::clone(&expect));
-            let committed = self.log().commit(durability, move |state, draft| {
-                if let Some((op_id, request, seen)) = request {
-                    draft.operation(op_id, &request, seen);
-                }
-                let planned = plan(&log, state, draft, &ops_now, &expect_now)?;
-                *said.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = planned;
-                Ok(())
-            });
+            if whole.is_some() {
+                op::spill(self.log(), &mut ops)?;
+            }
+            let asked = Arc::new(Asked { ops, expect, request, planned: Mutex::default() });
+            let (for_closure, log) = (Arc::clone(&asked), Arc::clone(self.log()));
+            let committed =
+                self.log().commit(durability, move |state, draft| for_closure.plan(&log, state, draft));
             match committed {
                 Ok(receipt) => {
-                    let mut said = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    let (changed, imports) = std::mem::take(&mut *said);
-                    return self.receipt(receipt, changed, imports);
+                    let planned = std::mem::take(&mut *asked.planned());
+                    return self.receipt(receipt, planned);
                 }
-                Err(e) if tries < BLOB_TRIES && matches!(e.kind(), ErrorKind::BlobMissing { .. }) => {
-                    ops.clone_from(&whole);
-                    op::spill(self.log(), &mut ops)?;
-                }
-                Err(e) => return Err(e),
+                Err(e) => match &whole {
+                    Some(whole)
+                        if tries < BLOB_TRIES && matches!(e.kind(), ErrorKind::BlobMissing { .. }) =>
+                    {
+                        ops = whole.clone();
+                        expect = asked.expect.clone();
+                    }
+                    _ => return Err(e),
+                },
             }
         }
     }
 
-    fn receipt(
-        &self,
-        receipt: Receipt,
-        changed: Vec<(TaskId, usize)>,
-        imports: Vec<(TaskId, ImportOutcome)>,
-    ) -> Result<Committed> {
+    fn receipt(&self, receipt: Receipt, planned: Planned) -> Result<Committed> {
+        let Planned { changed, imports } = planned;
         let epoch = receipt.cursor.epoch;
         let token = |revision, seq| Token { revision, at: Cursor { seq, epoch } };
         let tasks = if receipt.again {
@@ -431,63 +424,75 @@ fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
     }
 }
 
-type Planned = (Vec<(TaskId, usize)>, Vec<(TaskId, ImportOutcome)>);
+/// What a commit's closure takes with it under LOCK, and what it leaves.
+struct Asked {
+    ops: Vec<Op>,
+    expect: Vec<(TaskId, TaskExpect)>,
+    request: Option<(OpId, [u8; 32], Seq)>,
+    planned: Mutex<Planned>,
+}
 
-/// Judges operations on the latest state and drafts their events; returns each changed task with the place of its last
-/// event, and what imports came to. Runs under LOCK.
-fn plan(
-    log: &Log,
-    state: &State,
-    draft: &mut Draft,
-    ops: &[Op],
-    expect: &[(TaskId, TaskExpect)],
-) -> Result<Planned> {
-    let Some(index) = state.folded::<Index>() else {
-        return Err(Error::refused("the fold of tasks is missing"));
+impl Asked {
+    fn planned(&self) -> MutexGuard<'_, Planned> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges the operations on the latest state and drafts their events. Runs under LOCK.
+    fn plan(&self, log: &Log, state: &State, draft: &mut Draft) -> Result<()> {
+        if let Some((op_id, request, seen)) = self.request {
+            draft.operation(op_id, &request, seen);
+        }
+        let Some(index) = state.folded::<Index>() else {
+            return Err(Error::refused("the fold of tasks is missing"));
+        };
+        self.check_expectations(state, index)?;
+        let mut at = 0;
+        let mut push = |key: Key, event: &Event| {
+            if at == 0 {
+                at += introduce(log, index, draft);
+            }
+            draft.push(event.to_new(key));
+            at += 1;
+            at - 1
+        };
+        *self.planned() = Plan::of(index, &self.ops, &mut push)?;
+        Ok(())
+    }
+
+    fn check_expectations(&self, state: &State, index: &Index) -> Result<()> {
+        let mut conflicts = Vec::new();
+        for (id, expected) in &self.expect {
+            if matches!(expected, TaskExpect::Exists)
+                && let Some(tombstone) = index.tombstone(id.as_str())
+            {
+                let kind = ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq };
+                return Err(Error::new(kind, "commit", Path::new("")));
+            }
+            conflicts.extend(state.check(&id.key(), expected.to_log()).err().map(|conflict| *conflict));
+        }
+        if conflicts.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Conflict(conflicts), "commit", Path::new("")))
+        }
+    }
+}
+
+/// Who writes here for the first time says so before anything else: what its session's file says will be gone one day.
+/// Returns how many events that took.
+fn introduce(log: &Log, index: &Index, draft: &mut Draft) -> usize {
+    let Some(session) = log.session().filter(|session| index.writer(session.id()).is_none()) else {
+        return 0;
     };
-    let mut conflicts = Vec::new();
-    for (id, expected) in expect {
-        if matches!(expected, TaskExpect::Exists)
-            && let Some(tombstone) = index.tombstone(id.as_str())
-        {
-            let kind = ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq };
-            return Err(Error::new(kind, "commit", Path::new("")));
-        }
-        conflicts.extend(state.check(&id.key(), expected.to_log()).err().map(|conflict| *conflict));
+    let (label, pid) = (session.label(), session.pid());
+    let version = env!("CARGO_PKG_VERSION").into();
+    let started = Event::SessionStarted { label, version, pid };
+    draft.push(started.to_new(session_key(session.id())));
+    let unknown = log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding));
+    let mut count = 1;
+    for binding in unknown {
+        draft.push(Event::WorkspaceBound(binding.clone()).to_new(Key::none()));
+        count += 1;
     }
-    if !conflicts.is_empty() {
-        return Err(Error::new(ErrorKind::Conflict(conflicts), "commit", Path::new("")));
-    }
-    let plan = Plan::of(index, ops)?;
-    if plan.events.is_empty() {
-        return Ok((Vec::new(), plan.imports));
-    }
-    let mut at = 0;
-    let mut push = |key: Key, event: &Event| {
-        draft.push(event.to_new(key));
-        at += 1;
-        at - 1
-    };
-    // Who writes here for the first time says so first: what the session's file says will be gone one day.
-    if let Some(session) = log.session()
-        && index.writer(session.id()).is_none()
-    {
-        let (label, pid) = (session.label(), session.pid());
-        let version = env!("CARGO_PKG_VERSION").into();
-        push(session_key(session.id()), &Event::SessionStarted { label, version, pid });
-        for binding in log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding)) {
-            push(Key::none(), &Event::WorkspaceBound(binding.clone()));
-        }
-    }
-    let mut last: Vec<(TaskId, usize)> = plan.changed.iter().map(|id| (id.clone(), usize::MAX)).collect();
-    for (key, event) in &plan.events {
-        let place = push(key.clone(), event);
-        if matches!(event, Event::SourceKept { .. }) {
-            continue;
-        }
-        if let Some((_, at)) = last.iter_mut().find(|(id, _)| *id.as_str() == *key.name) {
-            *at = place;
-        }
-    }
-    Ok((last, plan.imports))
+    count
 }

@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::op::{ImportOutcome, ImportRecord, Op};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
@@ -16,20 +18,28 @@ use crate::event::{
 use crate::log::{Key, Revision, Seq};
 use crate::view::{Entry, Head, Index, Task, fold_event};
 
-/// What a commit's operations come to.
-#[derive(Debug)]
-pub(super) struct Plan<'a> {
-    index: &'a Index,
-    /// What the events so far have made of their tasks; kept only where something comes behind them.
-    over: HashMap<TaskId, Entry>,
-    keep_over: bool,
-    rules: Option<Arc<StatusTable>>,
-    /// The events, each with its key.
-    pub(super) events: Vec<(Key, Event)>,
-    /// The tasks they change, in order, once each.
-    pub(super) changed: Vec<TaskId>,
+/// What a commit's operations come to, beside their events.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    /// Each task that changes, with the place of its last event among the commit's.
+    pub(super) changed: Vec<(TaskId, usize)>,
     /// What each import came to.
     pub(super) imports: Vec<(TaskId, ImportOutcome)>,
+}
+
+/// Takes an event with its key into the commit; returns its place there.
+pub(super) type Push<'a> = &'a mut dyn FnMut(Key, &Event) -> usize;
+
+/// Operations being judged.
+pub(super) struct Plan<'a> {
+    index: &'a Index,
+    push: Push<'a>,
+    /// What the events so far have made of their tasks, and each one's place among the changed; kept only where something
+    /// comes behind them.
+    over: HashMap<TaskId, (Entry, usize), RandomState>,
+    keep_over: bool,
+    rules: Option<Arc<StatusTable>>,
+    planned: Planned,
 }
 
 fn refuse<T>(kind: ErrorKind) -> Result<T> {
@@ -51,16 +61,15 @@ fn verb(field: &Field) -> &'static str {
 }
 
 impl<'a> Plan<'a> {
-    /// Judges operations one by one.
-    pub(super) fn of(index: &'a Index, ops: &[Op]) -> Result<Self> {
+    /// Judges operations one by one; their events go to `push` as they come, also if a later one is refused.
+    pub(super) fn of(index: &'a Index, ops: &[Op], push: Push<'a>) -> Result<Planned> {
         let mut plan = Plan {
             index,
-            over: HashMap::new(),
-            keep_over: ops.len() > 1,
+            push,
+            over: HashMap::default(),
+            keep_over: ops.len() > 1 || matches!(ops, [Op::Remove { .. }]),
             rules: None,
-            events: Vec::new(),
-            changed: Vec::new(),
-            imports: Vec::new(),
+            planned: Planned::default(),
         };
         for op in ops {
             match op {
@@ -76,7 +85,7 @@ impl<'a> Plan<'a> {
                 Op::SetRules(table) => plan.set_rules(table),
             }
         }
-        Ok(plan)
+        Ok(plan.planned)
     }
 
     fn rules(&self) -> &StatusTable {
@@ -84,7 +93,7 @@ impl<'a> Plan<'a> {
     }
 
     fn entry(&self, id: &str) -> Option<&Entry> {
-        self.over.get(id).or_else(|| self.index.entry(id))
+        self.over.get(id).map(|(entry, _)| entry).or_else(|| self.index.entry(id))
     }
 
     fn get(&self, id: &str) -> Option<&Arc<Task>> {
@@ -102,20 +111,36 @@ impl<'a> Plan<'a> {
     }
 
     fn emit(&mut self, id: &TaskId, event: Event) {
-        if self.keep_over {
-            let before = self.entry(id.as_str()).cloned();
-            let head = Head {
-                seq: before.as_ref().map_or(Seq(0), Entry::seq),
-                revision: Revision(before.as_ref().map_or(0, |entry| entry.revision().0) + 1),
-            };
-            let rules = self.rules.as_ref().unwrap_or_else(|| self.index.rules());
-            let after = fold_event(before, id.as_str(), head, event.clone(), rules, &mut |_, _| {});
-            self.over.insert(id.clone(), after);
+        let place = (self.push)(id.key(), &event);
+        let changed = &mut self.planned.changed;
+        if !self.keep_over {
+            // One operation: few tasks, and nothing looks at what it has made of them.
+            match changed.iter_mut().find(|(changed, _)| changed == id) {
+                Some((_, last)) => *last = place,
+                None => changed.push((id.clone(), place)),
+            }
+            return;
         }
-        if !self.changed.contains(id) {
-            self.changed.push(id.clone());
-        }
-        self.events.push((id.key(), event));
+        let at = match self.over.get(id.as_str()) {
+            Some((_, at)) => {
+                if let Some((_, last)) = changed.get_mut(*at) {
+                    *last = place;
+                }
+                *at
+            }
+            None => {
+                changed.push((id.clone(), place));
+                changed.len() - 1
+            }
+        };
+        let before = self.entry(id.as_str()).cloned();
+        let head = Head {
+            seq: before.as_ref().map_or(Seq(0), Entry::seq),
+            revision: Revision(before.as_ref().map_or(0, |entry| entry.revision().0) + 1),
+        };
+        let rules = self.rules.as_ref().unwrap_or_else(|| self.index.rules());
+        let after = fold_event(before, id.as_str(), head, event, rules, None, &mut |_, _| {});
+        self.over.insert(id.clone(), (after, at));
     }
 
     fn create(&mut self, item: &Item, again: bool) -> Result<()> {
@@ -413,7 +438,7 @@ impl<'a> Plan<'a> {
         let there = self.index.children(id.as_str()).map(|task| &task.id);
         let still = there.filter(|child| self.get(child.as_str()).is_some_and(|task| is_child(task)));
         let mut children: Vec<TaskId> = still.cloned().collect();
-        let new = self.over.values().filter_map(Entry::live).filter(|task| is_child(task));
+        let new = self.over.values().filter_map(|(entry, _)| entry.live()).filter(|task| is_child(task));
         children.extend(new.map(|task| task.id.clone()));
         children.sort_unstable();
         children.dedup();
@@ -523,17 +548,17 @@ impl<'a> Plan<'a> {
             self.emit(id, Event::Imported(imported));
             for (source, record) in evidence {
                 let kept = Event::SourceKept { source: source.clone(), record: record.clone() };
-                self.events.push((id.key(), kept));
+                (self.push)(id.key(), &kept);
             }
         }
-        self.imports.push((id.clone(), outcome));
+        self.planned.imports.push((id.clone(), outcome));
         Ok(())
     }
 
     fn set_rules(&mut self, table: &StatusTable) {
         if self.rules() != table {
             self.rules = Some(Arc::new(table.clone()));
-            self.events.push((Key::none(), Event::RulesSet(table.clone())));
+            (self.push)(Key::none(), &Event::RulesSet(table.clone()));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::task::{Entry, Imports, Task, Tombstone};
 use crate::event::{
-    Cause, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
+    Cause, Edit, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
 };
 use crate::log::{Revision, Seq};
 
@@ -23,13 +23,19 @@ pub struct Head {
 /// Something that today's rules would have refused: a stable code, and what it is.
 pub(super) type Note<'a> = &'a mut dyn FnMut(&'static str, String);
 
+/// Where edits are remembered that may have to be taken back, in their order.
+pub(crate) type Edits<'a> = Option<&'a mut Vec<Edit>>;
+
 /// What a task's entry is after a state event.
+///
+/// `edits` remembers what it changes in a task that lives before and after; everything else replaces the entry whole.
 pub(crate) fn fold_event(
     before: Option<Entry>,
     id: &str,
     head: Head,
     event: Event,
     rules: &StatusTable,
+    edits: Edits<'_>,
     note: Note<'_>,
 ) -> Entry {
     let mut shared = match (before, &event) {
@@ -54,8 +60,22 @@ pub(crate) fn fold_event(
     }
     let task = Arc::make_mut(&mut shared);
     (task.revision, task.seq) = (head.revision, head.seq);
-    change(task, event, rules, note);
+    change(&mut Editing { task, edits }, event, rules, note);
     Entry::Live(shared)
+}
+
+/// A task that is being changed.
+struct Editing<'a> {
+    task: &'a mut Task,
+    edits: Edits<'a>,
+}
+
+impl std::ops::Deref for Editing<'_> {
+    type Target = Task;
+
+    fn deref(&self) -> &Task {
+        self.task
+    }
 }
 
 fn fresh(id: &str, head: Head) -> Arc<Task> {
@@ -71,7 +91,7 @@ fn fresh(id: &str, head: Head) -> Arc<Task> {
     })
 }
 
-fn change(task: &mut Task, event: Event, rules: &StatusTable, note: Note<'_>) {
+fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<'_>) {
     match event {
         Event::Created { item, .. } => {
             for (field, value) in item.into_fields() {
@@ -98,7 +118,7 @@ fn change(task: &mut Task, event: Event, rules: &StatusTable, note: Note<'_>) {
         }
         Event::Renamed { title } => {
             set(task, Field::Task, title);
-            task.named = true;
+            task.task.named = true;
         }
         Event::StatusChanged { from, to, cause } => {
             if task.status() != from {
@@ -164,9 +184,9 @@ fn moves(task: &Task, to: Status, rules: &StatusTable, note: Note<'_>) {
     }
 }
 
-fn import(task: &mut Task, imported: Imported) {
+fn import(task: &mut Editing<'_>, imported: Imported) {
     let Imported { record, set: sets, unset: unsets, kept, .. } = imported;
-    let mut fields = task.imports.take().map(|imports| imports.fields.clone()).unwrap_or_default();
+    let mut fields = task.task.imports.take().map(|imports| imports.fields.clone()).unwrap_or_default();
     let mut say = |field: &Field, hash: u64| match fields.binary_search_by(|(f, _)| f.cmp(field)) {
         Ok(at) if hash == 0 => drop(fields.remove(at)),
         Ok(at) => {
@@ -188,32 +208,44 @@ fn import(task: &mut Task, imported: Imported) {
         say(&field, value_hash(&value));
         set(task, field, value);
     }
-    task.imports = Some(Arc::new(Imports { record, fields }));
+    task.task.imports = Some(Arc::new(Imports { record, fields }));
 }
 
 /// Invariant: who is not delegated waits for nobody.
-fn wait_no_more(task: &mut Task) {
+fn wait_no_more(task: &mut Editing<'_>) {
     unset(task, &Field::AwaitingChildId);
     unset(task, &Field::DelegatedToId);
 }
 
-fn set(task: &mut Task, field: Field, value: Value) {
+fn set(task: &mut Editing<'_>, field: Field, value: Value) {
     let added = value.json_len();
     let name_len = field.name().len() as u64 + 4;
-    match task.item.set(field, value) {
-        Some(old) => task.bytes = (task.bytes + added).saturating_sub(old.json_len()),
-        None => task.bytes += added + name_len,
+    let edit = task.task.item.edit(field, value);
+    let before = edit.old().map(Value::json_len);
+    task.task.bytes = match before {
+        Some(before) => (task.bytes + added).saturating_sub(before),
+        None => task.bytes + added + name_len,
+    };
+    remember(task, edit);
+}
+
+fn unset(task: &mut Editing<'_>, field: &Field) {
+    let edit = task.task.item.edit_out(field);
+    if let Some(old) = edit.old() {
+        let gone = old.json_len() + field.name().len() as u64 + 4;
+        task.task.bytes = task.bytes.saturating_sub(gone);
+        remember(task, edit);
     }
 }
 
-fn unset(task: &mut Task, field: &Field) {
-    if let Some(old) = task.item.unset(field) {
-        task.bytes = task.bytes.saturating_sub(old.json_len() + field.name().len() as u64 + 4);
+fn remember(task: &mut Editing<'_>, edit: Edit) {
+    if let Some(edits) = &mut task.edits {
+        edits.push(edit);
     }
 }
 
 /// Adds ids to the set that is there, in the order they come.
-fn add_children(task: &mut Task, ids: &[Arc<str>]) {
+fn add_children(task: &mut Editing<'_>, ids: &[Arc<str>]) {
     let mut all = task.child_ids();
     let before = all.len();
     for id in ids {

@@ -71,8 +71,15 @@ impl History {
             let before = self.entry.clone();
             if let (Some(event), Revision(1..)) = (&event, envelope.revision) {
                 let head = Head { seq: envelope.seq, revision: envelope.revision };
-                let folded =
-                    fold_event(self.entry.take(), &self.id, head, event.clone(), &self.rules, &mut |_, _| {});
+                let folded = fold_event(
+                    self.entry.take(),
+                    &self.id,
+                    head,
+                    event.clone(),
+                    &self.rules,
+                    None,
+                    &mut |_, _| {},
+                );
                 self.entry = Some(folded);
             }
             let item =

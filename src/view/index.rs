@@ -7,13 +7,13 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::fold::{Head, fold_event};
-use super::task::{Entry, Task, Tombstone};
-use crate::event::{Event, Field, StatusTable, TaskId, kinds};
+use super::task::{Entry, Imports, Task, Tombstone};
+use crate::event::{Edit, Event, Field, StatusTable, TaskId, kinds};
 use crate::log::envelope::{Commit, Envelope};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::Fold;
 use crate::log::format::EVENT_NOTHING;
-use crate::log::{Binding, Key, KeyKind};
+use crate::log::{Binding, Key, KeyKind, Revision, Seq};
 
 /// Most findings that are kept; how many there were is counted on.
 const FINDINGS_MAX: usize = 1000;
@@ -41,18 +41,43 @@ pub struct Index {
     writers: HashMap<u64, Arc<Writer>, RandomState>,
     findings: Vec<Finding>,
     findings_seen: u64,
-    undo: Vec<Undo>,
+    undo: UndoLog,
 }
 
-/// What one commit replaced.
+/// How to take commits back. One list for all that can be taken back, so that its memory is used again and again.
 #[derive(Debug, Default)]
+struct UndoLog {
+    commits: Vec<Undo>,
+    tasks: Vec<Replaced>,
+    edits: Vec<Edit>,
+}
+
+/// What one commit replaced: what stands in the lists from these places on, and the rest.
+#[derive(Debug)]
 struct Undo {
-    tasks: Vec<(TaskId, Option<Entry>)>,
+    tasks: usize,
     rules: Option<Arc<StatusTable>>,
     bindings: usize,
     writer: Option<u64>,
     findings: usize,
     findings_seen: u64,
+}
+
+/// What one event replaced.
+#[derive(Debug)]
+enum Replaced {
+    /// The whole entry of a task.
+    Entry(TaskId, Option<Entry>),
+    /// What its edits, from this place on, changed in a task that lived before and after.
+    Edits {
+        id: TaskId,
+        revision: Revision,
+        seq: Seq,
+        named: bool,
+        bytes: u64,
+        imports: Option<Arc<Imports>>,
+        from: usize,
+    },
 }
 
 impl Index {
@@ -119,7 +144,7 @@ impl Index {
         self.findings_seen
     }
 
-    fn take_up(&mut self, envelope: &Envelope<'_>, session: u64, undo: Option<&mut Undo>) {
+    fn take_up(&mut self, envelope: &Envelope<'_>, session: u64, remember: bool) {
         let event = match Event::decode(envelope) {
             Ok(Some(event)) => event,
             // Unknown to this release; the log has seen to it.
@@ -136,21 +161,19 @@ impl Index {
             }
         };
         if envelope.key_kind == KeyKind::TASK && envelope.revision.0 > 0 {
-            return self.take_up_task(envelope, event, undo);
+            return self.take_up_task(envelope, event, remember);
         }
         match event {
             Event::RulesSet(rules) => {
                 let before = std::mem::replace(&mut self.rules, Arc::new(rules));
-                if let Some(undo) = undo {
+                if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember) {
                     undo.rules.get_or_insert(before);
                 }
             }
             Event::WorkspaceBound(binding) => self.bindings.push(binding),
             Event::SessionStarted { label, version, pid } => {
                 let new = self.writers.insert(session, Arc::new(Writer { label, version, pid })).is_none();
-                if let Some(undo) = undo
-                    && new
-                {
+                if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember && new) {
                     undo.writer = Some(session);
                 }
             }
@@ -158,32 +181,70 @@ impl Index {
         }
     }
 
-    fn take_up_task(&mut self, envelope: &Envelope<'_>, event: Event, undo: Option<&mut Undo>) {
-        let Index { tasks, live, children, rules, findings, findings_seen, .. } = self;
+    fn take_up_task(&mut self, envelope: &Envelope<'_>, event: Event, remember: bool) {
+        let Index { tasks, live, children, rules, findings, findings_seen, undo, .. } = self;
         let head = Head { seq: envelope.seq, revision: envelope.revision };
         let moves = may_move(&event);
         let mut say = |code, message| note(findings, findings_seen, envelope, code, message);
         let id = envelope.key;
         if let Some(place) = tasks.get_mut(id) {
-            if let Some(undo) = undo {
-                undo.tasks.push((TaskId::of_log(id), Some(place.clone())));
+            let mut edits = None;
+            if remember {
+                undo.tasks.push(match &*place {
+                    Entry::Live(task) if !matches!(event, Event::Deleted { .. }) => {
+                        let Task { revision, seq, named, bytes, .. } = **task;
+                        let (id, imports, from) = (task.id.clone(), task.imports.clone(), undo.edits.len());
+                        edits = Some(&mut undo.edits);
+                        Replaced::Edits { id, revision, seq, named, bytes, imports, from }
+                    }
+                    entry => Replaced::Entry(TaskId::of_log(id), Some(entry.clone())),
+                });
             }
             let before = std::mem::replace(place, Entry::Dead(Tombstone::default()));
             if moves {
                 unlink(children, live, &before);
             }
-            *place = fold_event(Some(before), id, head, event, rules, &mut say);
+            *place = fold_event(Some(before), id, head, event, rules, edits, &mut say);
             if moves {
                 link(children, live, place);
             }
         } else {
             let key = TaskId::of_log(id);
-            if let Some(undo) = undo {
-                undo.tasks.push((key.clone(), None));
+            if remember {
+                undo.tasks.push(Replaced::Entry(key.clone(), None));
             }
-            let entry = fold_event(None, id, head, event, rules, &mut say);
+            let entry = fold_event(None, id, head, event, rules, None, &mut say);
             link(children, live, &entry);
             tasks.insert(key, entry);
+        }
+    }
+
+    fn take_back_task(&mut self, replaced: Replaced) {
+        match replaced {
+            Replaced::Entry(id, before) => {
+                if let Some(now) = self.tasks.get(id.as_str()) {
+                    unlink(&mut self.children, &mut self.live, now);
+                }
+                match before {
+                    Some(entry) => {
+                        link(&mut self.children, &mut self.live, &entry);
+                        self.tasks.insert(id, entry);
+                    }
+                    None => drop(self.tasks.remove(id.as_str())),
+                }
+            }
+            Replaced::Edits { id, revision, seq, named, bytes, imports, from } => {
+                let edits = self.undo.edits.drain(from.min(self.undo.edits.len())..);
+                let Some(place) = self.tasks.get_mut(id.as_str()) else { return };
+                unlink(&mut self.children, &mut self.live, place);
+                if let Entry::Live(shared) = place {
+                    let task = Arc::make_mut(shared);
+                    edits.rev().for_each(|edit| task.item.take_back(edit));
+                    (task.revision, task.seq, task.named, task.bytes, task.imports) =
+                        (revision, seq, named, bytes, imports);
+                }
+                link(&mut self.children, &mut self.live, place);
+            }
         }
     }
 }
@@ -240,31 +301,27 @@ fn note(all: &mut Vec<Finding>, seen: &mut u64, event: &Envelope<'_>, code: &'st
 
 impl Fold for Index {
     fn apply(&mut self, commit: &Commit<'_>, remember: bool) {
-        let mut undo = remember.then(|| Undo {
-            bindings: self.bindings.len(),
-            findings: self.findings.len(),
-            findings_seen: self.findings_seen,
-            ..Undo::default()
-        });
-        for envelope in commit.events().filter(|envelope| envelope.kind > EVENT_NOTHING) {
-            self.take_up(&envelope, commit.preamble.session, undo.as_mut());
+        if remember {
+            self.undo.commits.push(Undo {
+                tasks: self.undo.tasks.len(),
+                rules: None,
+                bindings: self.bindings.len(),
+                writer: None,
+                findings: self.findings.len(),
+                findings_seen: self.findings_seen,
+            });
         }
-        self.undo.extend(undo);
+        for envelope in commit.events().filter(|envelope| envelope.kind > EVENT_NOTHING) {
+            self.take_up(&envelope, commit.preamble.session, remember);
+        }
     }
 
     fn take_back(&mut self) {
-        let Some(undo) = self.undo.pop() else { return };
-        for (id, before) in undo.tasks.into_iter().rev() {
-            if let Some(now) = self.tasks.get(id.as_str()) {
-                unlink(&mut self.children, &mut self.live, now);
-            }
-            match before {
-                Some(entry) => {
-                    link(&mut self.children, &mut self.live, &entry);
-                    self.tasks.insert(id, entry);
-                }
-                None => drop(self.tasks.remove(id.as_str())),
-            }
+        let Some(undo) = self.undo.commits.pop() else { return };
+        while self.undo.tasks.len() > undo.tasks
+            && let Some(replaced) = self.undo.tasks.pop()
+        {
+            self.take_back_task(replaced);
         }
         if let Some(rules) = undo.rules {
             self.rules = rules;
@@ -278,7 +335,10 @@ impl Fold for Index {
     }
 
     fn stands(&mut self) {
-        self.undo.clear();
+        let UndoLog { commits, tasks, edits } = &mut self.undo;
+        commits.clear();
+        tasks.clear();
+        edits.clear();
     }
 
     /// `format-spec/events.md`, section *State hash*.
