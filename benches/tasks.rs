@@ -21,7 +21,7 @@ use common::{OurTasks, folder, step};
 use criterion::{Criterion, criterion_group};
 use foldlog::event::Event;
 use foldlog::log::envelope::{Commit, Envelope, KeyKind, Preamble};
-use foldlog::log::fold::Fold;
+use foldlog::log::fold::{Fold, Meanings};
 use foldlog::view::{Index, Query};
 use foldlog::{Durability, Op, Options, Place, Revision, Seq, TaskId, TaskStore};
 
@@ -58,19 +58,27 @@ fn fold(c: &mut Criterion) {
     let bodies = bodies(1000);
     let mut index = Index::default();
     for (i, body) in bodies.iter().enumerate() {
-        index.apply(&Commit::decode(1 + i as u64, 1, body).unwrap(), false);
+        index.apply(&Commit::decode(1 + i as u64, 1, body).unwrap(), Meanings::unknown(), false);
     }
     let mut n = 0;
     c.bench_function("fold/patch of 4 fields", |b| {
         b.iter(|| {
             n = (n + 1) % 1000;
-            index.apply(&Commit::decode(3000, 1, black_box(&bodies[1000 + n])).unwrap(), false);
+            index.apply(
+                &Commit::decode(3000, 1, black_box(&bodies[1000 + n])).unwrap(),
+                Meanings::unknown(),
+                false,
+            );
         });
     });
     c.bench_function("fold/patch of 4 fields, to be taken back", |b| {
         b.iter(|| {
             n = (n + 1) % 1000;
-            index.apply(&Commit::decode(3000, 1, black_box(&bodies[1000 + n])).unwrap(), true);
+            index.apply(
+                &Commit::decode(3000, 1, black_box(&bodies[1000 + n])).unwrap(),
+                Meanings::unknown(),
+                true,
+            );
             index.stands();
         });
     });

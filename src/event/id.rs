@@ -56,7 +56,7 @@ impl TaskId {
 
     /// Its key in the log.
     pub fn key(&self) -> Key {
-        Key { kind: KeyKind::TASK, name: self.0.as_ref().into() }
+        Key { kind: KeyKind::TASK, name: self.shared() }
     }
 }
 

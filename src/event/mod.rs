@@ -3,6 +3,7 @@
 //! [`kinds`] has every number; [`Event`] is one event decoded; [`body`] has the frozen structs; [`Item`], [`Field`] and
 //! [`Value`] are the open JSON objects that tasks are; [`StatusTable`] says which status may follow which.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -306,14 +307,18 @@ impl Event {
             Event::Created { item, again } => {
                 encode(&CreatedV1 { fields: to_fields(item.fields(), &mut blobs), again: *again })
             }
-            Event::Patched(Patch { set, .. }) if kind != kinds::PATCHED => {
-                encode(&SetV1 { set: to_fields(set, &mut blobs) })
+            // The commonest event: as its struct says, without making the lists of it first.
+            Event::Patched(Patch { set, unset, drop_children }) => {
+                let named = RefCell::new(Vec::new());
+                let set = Fields(set, &named);
+                let body = if kind == kinds::PATCHED {
+                    encode(&(set, List(unset, to_name), List(drop_children, Arc::as_ref)))
+                } else {
+                    encode(&(set,))
+                };
+                blobs = named.into_inner();
+                body
             }
-            Event::Patched(Patch { set, unset, drop_children }) => encode(&PatchedV1 {
-                set: to_fields(set, &mut blobs),
-                unset: unset.iter().map(to_name).collect(),
-                drop_children: drop_children.iter().map(|id| &**id).collect(),
-            }),
             Event::Renamed { title } => {
                 let value = to_value(title, &mut blobs);
                 encode(&SetV1 { set: vec![FieldV1 { number: Field::Task.number(), name: "", value }] })
@@ -454,6 +459,27 @@ fn to_fields<'a>(all: &'a [(Field, Value)], blobs: &mut Vec<BlobId>) -> Vec<Fiel
             FieldV1 { number, name, value: to_value(value, blobs) }
         })
         .collect()
+}
+
+/// A list as it is serialised, each element made when its turn comes.
+struct List<'a, T, F>(&'a [T], F);
+
+impl<'a, T, U: serde::Serialize, F: Fn(&'a T) -> U> serde::Serialize for List<'a, T, F> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(&self.1))
+    }
+}
+
+/// The same of fields, with the blobs they name.
+struct Fields<'a>(&'a [(Field, Value)], &'a RefCell<Vec<BlobId>>);
+
+impl serde::Serialize for Fields<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|(field, value)| {
+            let NameV1 { number, name } = to_name(field);
+            FieldV1 { number, name, value: to_value(value, &mut self.1.borrow_mut()) }
+        }))
+    }
 }
 
 fn to_value<'a>(value: &'a Value, blobs: &mut Vec<BlobId>) -> ValueV1<'a> {

@@ -416,7 +416,7 @@ impl Log {
         // What was encoded is read back before it is believed: the fold sees exactly what others will read.
         match Commit::decode(first.0, count, batch.body(&placed)) {
             Ok(commit) => {
-                let undo = view.state.apply(&commit, count, &self.settings.vocabulary);
+                let undo = view.state.apply(&commit, count, &self.settings.vocabulary, draft.meanings());
                 undoing.push(Undoing::Commit(undo));
                 Ok(receipt(first, count, revisions, false))
             }

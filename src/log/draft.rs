@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::blobs::BlobId;
 use super::envelope::{Envelope, Key, KeyKind, Operation};
+use super::fold::{Meaning, Meanings};
 use super::format::{EVENT_NOTHING, MAX_COUNT};
 use super::state::{State, Vocabulary};
 use super::{Cursor, Expect, OpId, Revision, Seq};
@@ -32,12 +33,40 @@ pub struct NewEvent {
     state: bool,
     blobs: Vec<[u8; 32]>,
     body: Vec<u8>,
+    meaning: InHand,
 }
+
+/// A meaning; it is no part of what the event is, and does not go with its copies.
+#[derive(Debug, Default)]
+struct InHand(Option<Meaning>);
+
+impl Clone for InHand {
+    fn clone(&self) -> Self {
+        InHand(None)
+    }
+}
+
+impl PartialEq for InHand {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for InHand {}
 
 impl NewEvent {
     /// An event about `key` that changes its state: its revision grows by one.
     pub fn state(kind: u16, version: u8, key: Key, body: impl Into<Vec<u8>>) -> Self {
-        NewEvent { kind, version, ignorable: false, key, state: true, blobs: Vec::new(), body: body.into() }
+        NewEvent {
+            kind,
+            version,
+            ignorable: false,
+            key,
+            state: true,
+            blobs: Vec::new(),
+            body: body.into(),
+            meaning: InHand(None),
+        }
     }
 
     /// An event that changes no state and leaves the revision alone (journal entries, facts about the whole log).
@@ -61,6 +90,18 @@ impl NewEvent {
     pub fn blobs(mut self, blobs: impl IntoIterator<Item = BlobId>) -> Self {
         self.blobs = blobs.into_iter().map(|blob| blob.0).collect();
         self
+    }
+
+    /// Hands the program's [fold](super::fold::Fold) in this process what it would otherwise read from the body. It must
+    /// be what every other process reads there.
+    #[must_use]
+    pub fn meaning(mut self, meaning: Meaning) -> Self {
+        self.meaning = InHand(Some(meaning));
+        self
+    }
+
+    pub(super) fn take_meaning(&mut self) -> Option<Meaning> {
+        self.meaning.0.take()
     }
 
     /// Its kind.
@@ -126,6 +167,11 @@ impl Draft {
 
     pub(crate) fn request(&self) -> Option<Operation> {
         self.operation
+    }
+
+    /// What its events mean, to be taken out.
+    pub(crate) fn meanings(&mut self) -> Meanings<'_> {
+        Meanings::of(&mut self.events)
     }
 
     pub(crate) fn count(&self) -> usize {

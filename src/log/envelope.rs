@@ -4,6 +4,7 @@
 //! they work on kinds they do not know. What an event *means* is in its body, which this module never opens.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::bytes::Bytes;
 use super::format::{EVENT_BLOBS, EVENT_ELIDED, EVENT_IGNORABLE, EVENT_NOTHING, MAX_COUNT, PREAMBLE_OP_ID};
@@ -32,7 +33,7 @@ pub struct Key {
     /// What the name names.
     pub kind: KeyKind,
     /// The name, UTF-8; empty exactly where the kind is [`KeyKind::NONE`].
-    pub name: Box<str>,
+    pub name: Arc<str>,
 }
 
 impl Key {

@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 
+use super::draft::NewEvent;
 use super::envelope::{Commit, Key};
 
 /// What a program makes of a log's events.
@@ -14,8 +15,9 @@ use super::envelope::{Commit, Key};
 /// # Concurrency
 /// Changed by one thread at a time, under the lock of the log's view; looked at by many.
 pub trait Fold: Any + fmt::Debug + Send + Sync {
-    /// Takes up a commit. With `remember` it may be taken back before anything else happens.
-    fn apply(&mut self, commit: &Commit<'_>, remember: bool);
+    /// Takes up a commit. With `remember` it may be taken back before anything else happens. `meanings` spares reading
+    /// the bodies of events that this process has just written itself.
+    fn apply(&mut self, commit: &Commit<'_>, meanings: Meanings<'_>, remember: bool);
 
     /// Takes the last remembered commit back; called in the reverse order of [`Fold::apply`].
     fn take_back(&mut self);
@@ -28,6 +30,29 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
 
     /// What it knows of a key, as JSON, for the error that tells a caller what holds instead of what was expected.
     fn describe(&self, key: &Key) -> Option<String>;
+}
+
+/// An event as the program that writes it has it in hand: see [`super::NewEvent::meaning`].
+pub type Meaning = Box<dyn Any + Send + Sync>;
+
+/// What the events of a commit mean, by their place in it, where this process has just written them.
+#[derive(Debug, Default)]
+pub struct Meanings<'a>(Option<&'a mut [NewEvent]>);
+
+impl<'a> Meanings<'a> {
+    /// Of a commit that was read.
+    pub fn unknown() -> Self {
+        Meanings(None)
+    }
+
+    pub(super) fn of(events: &'a mut [NewEvent]) -> Self {
+        Meanings(Some(events))
+    }
+
+    /// Takes out what an event means, if that is known.
+    pub fn take(&mut self, place: usize) -> Option<Meaning> {
+        self.0.as_mut()?.get_mut(place)?.take_meaning()
+    }
 }
 
 /// Which fold a program has.

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use super::control_frame::Control;
 use super::envelope::{Commit, Envelope, Key, KeyKind, Operation};
-use super::fold::{Fold, FoldKind};
+use super::fold::{Fold, FoldKind, Meanings};
 use super::format::{EVENT_ELIDED, EVENT_NOTHING, OP_ID_WINDOW};
 use super::{Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
 
@@ -355,7 +355,13 @@ impl State {
     }
 
     /// Folds one commit that may have to be taken back. Never validates: rules may tighten, old logs still open.
-    pub(crate) fn apply(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) -> Undo {
+    pub(crate) fn apply(
+        &mut self,
+        commit: &Commit<'_>,
+        count: u16,
+        vocabulary: &Vocabulary,
+        meanings: Meanings<'_>,
+    ) -> Undo {
         let mut undo = Undo {
             last: self.last,
             events: self.events,
@@ -363,13 +369,13 @@ impl State {
             unknown: self.unknown,
             ..Undo::default()
         };
-        self.fold_into(commit, count, vocabulary, Some(&mut undo));
+        self.fold_into(commit, count, vocabulary, meanings, Some(&mut undo));
         undo
     }
 
     /// [`State::apply`] for a commit that stands on disk: keeps nothing of what it replaces.
     pub(crate) fn take_up(&mut self, commit: &Commit<'_>, count: u16, vocabulary: &Vocabulary) {
-        self.fold_into(commit, count, vocabulary, None);
+        self.fold_into(commit, count, vocabulary, Meanings::unknown(), None);
     }
 
     fn fold_into(
@@ -377,6 +383,7 @@ impl State {
         commit: &Commit<'_>,
         count: u16,
         vocabulary: &Vocabulary,
+        meanings: Meanings<'_>,
         mut undo: Option<&mut Undo>,
     ) {
         let mut first = None;
@@ -405,7 +412,7 @@ impl State {
             }
         }
         if let Some(fold) = &mut self.fold {
-            fold.apply(commit, undo.is_some());
+            fold.apply(commit, meanings, undo.is_some());
         }
         self.commits += 1;
         if let (Some(operation), Some(first)) = (commit.preamble.operation, first) {

@@ -391,12 +391,13 @@ impl Tasks {
                 .map(|(id, revision, seq)| (id, token(revision, seq)))
                 .collect()
         } else {
-            // Each task's last event in the commit, by its place among the events.
-            let of = |(id, at): (TaskId, usize)| {
-                let revision = receipt.revisions.get(at).copied()?;
-                Some((id, token(revision, Seq(receipt.first.0 + at as u64))))
-            };
-            changed.into_iter().filter_map(of).collect()
+            let mut tasks = changed;
+            for (_, at) in &mut tasks {
+                let place = at.at.seq.0;
+                let revision = usize::try_from(place).ok().and_then(|place| receipt.revisions.get(place));
+                *at = token(revision.copied().unwrap_or_default(), Seq(receipt.first.0 + place));
+            }
+            tasks
         };
         let Receipt { first, count, cursor, durable, again, .. } = receipt;
         let imports = if again { Vec::new() } else { imports };
@@ -447,11 +448,11 @@ impl Asked {
         };
         self.check_expectations(state, index)?;
         let mut at = 0;
-        let mut push = |key: Key, event: &Event| {
+        let mut push = |key: Key, event: Event| {
             if at == 0 {
                 at += introduce(log, index, draft);
             }
-            draft.push(event.to_new(key));
+            draft.push(event.to_new(key).meaning(Box::new(event)));
             at += 1;
             at - 1
         };

@@ -10,25 +10,27 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::op::{ImportOutcome, ImportRecord, Op};
+use super::token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
     By, Cause, Event, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Imported, Item, Patch, Status, StatusTable,
     TaskId, Value, value_hash,
 };
-use crate::log::{Key, Revision, Seq};
+use crate::log::{Cursor, Key, Revision, Seq};
 use crate::view::{Entry, Head, Index, Task, fold_event};
 
 /// What a commit's operations come to, beside their events.
 #[derive(Debug, Default)]
 pub(super) struct Planned {
-    /// Each task that changes, with the place of its last event among the commit's.
-    pub(super) changed: Vec<(TaskId, usize)>,
+    /// Each task that changes. Until the commit stands, `seq` of its token is the place of its last event among the
+    /// commit's, and the rest is empty.
+    pub(super) changed: Vec<(TaskId, Token)>,
     /// What each import came to.
     pub(super) imports: Vec<(TaskId, ImportOutcome)>,
 }
 
 /// Takes an event with its key into the commit; returns its place there.
-pub(super) type Push<'a> = &'a mut dyn FnMut(Key, &Event) -> usize;
+pub(super) type Push<'a> = &'a mut dyn FnMut(Key, Event) -> usize;
 
 /// Operations being judged.
 pub(super) struct Plan<'a> {
@@ -40,6 +42,10 @@ pub(super) struct Plan<'a> {
     keep_over: bool,
     rules: Option<Arc<StatusTable>>,
     planned: Planned,
+}
+
+fn at_place(place: usize) -> Token {
+    Token { revision: Revision(0), at: Cursor { seq: Seq(place as u64), epoch: 0 } }
 }
 
 fn refuse<T>(kind: ErrorKind) -> Result<T> {
@@ -111,25 +117,26 @@ impl<'a> Plan<'a> {
     }
 
     fn emit(&mut self, id: &TaskId, event: Event) {
-        let place = (self.push)(id.key(), &event);
+        let again = self.keep_over.then(|| event.clone());
+        let place = (self.push)(id.key(), event);
         let changed = &mut self.planned.changed;
-        if !self.keep_over {
+        let Some(event) = again else {
             // One operation: few tasks, and nothing looks at what it has made of them.
             match changed.iter_mut().find(|(changed, _)| changed == id) {
-                Some((_, last)) => *last = place,
-                None => changed.push((id.clone(), place)),
+                Some((_, last)) => *last = at_place(place),
+                None => changed.push((id.clone(), at_place(place))),
             }
             return;
-        }
+        };
         let at = match self.over.get(id.as_str()) {
             Some((_, at)) => {
                 if let Some((_, last)) = changed.get_mut(*at) {
-                    *last = place;
+                    *last = at_place(place);
                 }
                 *at
             }
             None => {
-                changed.push((id.clone(), place));
+                changed.push((id.clone(), at_place(place)));
                 changed.len() - 1
             }
         };
@@ -548,7 +555,7 @@ impl<'a> Plan<'a> {
             self.emit(id, Event::Imported(imported));
             for (source, record) in evidence {
                 let kept = Event::SourceKept { source: source.clone(), record: record.clone() };
-                (self.push)(id.key(), &kept);
+                (self.push)(id.key(), kept);
             }
         }
         self.planned.imports.push((id.clone(), outcome));
@@ -558,7 +565,7 @@ impl<'a> Plan<'a> {
     fn set_rules(&mut self, table: &StatusTable) {
         if self.rules() != table {
             self.rules = Some(Arc::new(table.clone()));
-            (self.push)(Key::none(), &Event::RulesSet(table.clone()));
+            (self.push)(Key::none(), Event::RulesSet(table.clone()));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::task::{Entry, Imports, Task, Tombstone};
 use crate::event::{Edit, Event, Field, StatusTable, TaskId, kinds};
 use crate::log::envelope::{Commit, Envelope};
 use crate::log::finding::{Finding, Severity};
-use crate::log::fold::Fold;
+use crate::log::fold::{Fold, Meanings};
 use crate::log::format::EVENT_NOTHING;
 use crate::log::{Binding, Key, KeyKind, Revision, Seq};
 
@@ -144,8 +144,15 @@ impl Index {
         self.findings_seen
     }
 
-    fn take_up(&mut self, envelope: &Envelope<'_>, session: u64, remember: bool) {
-        let event = match Event::decode(envelope) {
+    fn take_up(&mut self, envelope: &Envelope<'_>, known: Option<Event>, session: u64, remember: bool) {
+        if let Some(event) = &known {
+            debug_assert_eq!(
+                Event::decode(envelope).ok().flatten().as_ref(),
+                Some(event),
+                "as others read it"
+            );
+        }
+        let event = match known.map_or_else(|| Event::decode(envelope), |event| Ok(Some(event))) {
             Ok(Some(event)) => event,
             // Unknown to this release; the log has seen to it.
             Ok(None) => return,
@@ -300,7 +307,7 @@ fn note(all: &mut Vec<Finding>, seen: &mut u64, event: &Envelope<'_>, code: &'st
 }
 
 impl Fold for Index {
-    fn apply(&mut self, commit: &Commit<'_>, remember: bool) {
+    fn apply(&mut self, commit: &Commit<'_>, mut meanings: Meanings<'_>, remember: bool) {
         if remember {
             self.undo.commits.push(Undo {
                 tasks: self.undo.tasks.len(),
@@ -311,8 +318,11 @@ impl Fold for Index {
                 findings_seen: self.findings_seen,
             });
         }
-        for envelope in commit.events().filter(|envelope| envelope.kind > EVENT_NOTHING) {
-            self.take_up(&envelope, commit.preamble.session, remember);
+        for (place, envelope) in commit.events().enumerate() {
+            if envelope.kind > EVENT_NOTHING {
+                let event = meanings.take(place).and_then(|meaning| meaning.downcast::<Event>().ok());
+                self.take_up(&envelope, event.map(|event| *event), commit.preamble.session, remember);
+            }
         }
     }
 
