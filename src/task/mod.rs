@@ -67,6 +67,15 @@ impl Committed {
     }
 }
 
+/// What a commit would come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// How many events it would have.
+    pub events: usize,
+    /// What each import of it would come to.
+    pub imports: Vec<(TaskId, ImportOutcome)>,
+}
+
 /// A task as it was read.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -325,6 +334,21 @@ impl Tasks {
     /// As [`Tasks::commit`].
     pub fn set_rules(&self, table: StatusTable, options: impl Into<CommitOptions>) -> Result<Committed> {
         self.commit(vec![Op::SetRules(table)], options)
+    }
+
+    /// What a commit of these changes would come to now, without making it: nothing is locked and nothing written.
+    ///
+    /// # Errors
+    /// The rules' own; as [`Log::read`].
+    pub fn judge(&self, ops: &[Op]) -> Result<Judged> {
+        self.read(|_, index| {
+            let mut events = 0;
+            let planned = Plan::of(index, ops, &mut |_, _| {
+                events += 1;
+                events - 1
+            })?;
+            Ok(Judged { events, imports: planned.imports })
+        })?
     }
 
     /// Commits changes, all or nothing. They are judged under the lock on the latest state of all processes.
