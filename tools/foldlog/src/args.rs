@@ -115,6 +115,15 @@ pub(crate) struct Dump {
     /// Leave out events before this number.
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(crate) from: u64,
+    /// Only events of this task.
+    #[arg(long, value_name = "ID", conflicts_with = "raw")]
+    pub(crate) task: Option<String>,
+    /// Only events of this kind; may be given several times.
+    #[arg(long, value_name = "NAME|NUMBER", value_parser = parse_kind, conflicts_with = "raw")]
+    pub(crate) kind: Vec<u16>,
+    /// With --json add `event` to each line: what the event says, or null where this release does not know it.
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) decode: bool,
     /// Print frames with their headers and offsets, control frames too, and what lies behind the end.
     #[arg(long)]
     pub(crate) raw: bool,
@@ -167,6 +176,18 @@ pub(crate) enum Task {
     Write,
     /// Say the state hash of the log.
     Hash,
+}
+
+fn parse_kind(text: &str) -> Result<u16, String> {
+    use foldlog::event::kinds;
+    use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
+    let known = kinds::KINDS.iter().map(|(kind, ..)| *kind).chain([EVENT_ELIDED, EVENT_NOTHING]);
+    match text.parse() {
+        Ok(kind) => Ok(kind),
+        Err(_) => known.into_iter().find(|kind| kinds::name(*kind) == Some(text)).ok_or_else(|| {
+            "it is neither a number nor the name of a kind, such as created or status-changed".to_owned()
+        }),
+    }
 }
 
 /// What `--version` prints behind the name.

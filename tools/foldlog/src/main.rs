@@ -6,6 +6,7 @@
 //! [`task_json`] (the contract of their `--json`), [`table`] and [`escape`] (what people see).
 
 mod args;
+mod decoded;
 mod dump;
 mod escape;
 mod event_json;
