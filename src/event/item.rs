@@ -413,6 +413,11 @@ impl Patch {
     pub fn unsets(&self) -> &[Field] {
         &self.unset
     }
+
+    /// Ids it takes out of `childIds`.
+    pub fn drops(&self) -> &[Arc<str>] {
+        &self.drop_children
+    }
 }
 
 fn invalid(what: &'static str, why: String) -> Error {

@@ -139,6 +139,25 @@ impl TaskStore {
         }
     }
 
+    /// The workspace that knows of a task: where it lives, else where it was deleted. A request that was applied before,
+    /// to a task that has gone since, finds its answer there.
+    fn knows(&self, id: &TaskId) -> Result<Tasks> {
+        match self.home_of(id) {
+            Err(e) if matches!(e.kind(), ErrorKind::TaskDeleted { .. }) => self.grave(id)?.ok_or(e),
+            home => home,
+        }
+    }
+
+    /// Where a task was deleted. A workspace that cannot be read has been told of by whoever looked for the living.
+    fn grave(&self, id: &TaskId) -> Result<Option<Tasks>> {
+        for home in self.homes()?.into_iter().filter_map(|(_, home)| home.ok()) {
+            if home.read(|_, index| index.tombstone(id.as_str()).is_some())? {
+                return Ok(Some(home));
+            }
+        }
+        Ok(None)
+    }
+
     /// Creates a task: at home where its parent is, if it names one that is there, else in `place`.
     ///
     /// # Errors
@@ -149,13 +168,33 @@ impl TaskStore {
         item: Item,
         options: impl Into<CommitOptions>,
     ) -> Result<(Tasks, Committed)> {
-        let parent = item.text(&Field::ParentTaskId).filter(|id| !id.is_empty());
-        let home = match parent {
-            Some(parent) => self.home_of(&TaskId::new(&parent)?)?,
+        let home = match parent_of(&item)? {
+            Some(parent) => self.knows(&parent)?,
             None => self.home(place)?,
         };
         self.not_elsewhere(&item, &home)?;
         let committed = home.create(item, options)?;
+        Ok((home, committed))
+    }
+
+    /// The same where a deleted task of this id may come to life again: without a parent it does so where it was.
+    ///
+    /// # Errors
+    /// As [`TaskStore::create`].
+    pub fn create_again(
+        &self,
+        place: &Place,
+        item: Item,
+        options: impl Into<CommitOptions>,
+    ) -> Result<(Tasks, Committed)> {
+        let id = item.text(&Field::Id).map(|id| TaskId::new(&id)).transpose()?;
+        let home = match (parent_of(&item)?, id.map(|id| self.grave(&id)).transpose()?.flatten()) {
+            (Some(parent), _) => self.knows(&parent)?,
+            (None, Some(grave)) => grave,
+            (None, None) => self.home(place)?,
+        };
+        self.not_elsewhere(&item, &home)?;
+        let committed = home.commit(vec![Op::Create { item, again: true }], options)?;
         Ok((home, committed))
     }
 
@@ -187,7 +226,7 @@ impl TaskStore {
             .collect();
         let made: Vec<String> = ops.iter().filter_map(created).collect();
         for id in named.iter().filter(|id| !made.iter().any(|made| made == id.as_str())) {
-            let next = self.home_of(id)?;
+            let next = self.knows(id)?;
             match &home {
                 None => home = Some((id.clone(), next)),
                 Some((_, home)) if home.workspace().name() == next.workspace().name() => {}
@@ -210,6 +249,10 @@ impl TaskStore {
         let committed = home.commit(ops, options)?;
         Ok((home, committed))
     }
+}
+
+fn parent_of(item: &Item) -> Result<Option<TaskId>> {
+    item.text(&Field::ParentTaskId).filter(|id| !id.is_empty()).map(|id| TaskId::new(&id)).transpose()
 }
 
 /// The task that an operation makes.

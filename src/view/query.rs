@@ -27,6 +27,14 @@ pub enum Sort {
     Title,
 }
 
+impl Sort {
+    /// Which of two tasks comes first. [`Sort::Created`] and [`Sort::Changed`] go by event numbers, so they say something
+    /// of tasks of one log only.
+    pub fn compare(self, a: &Task, b: &Task) -> Ordering {
+        compare(self, a, b)
+    }
+}
+
 /// Which tasks are wanted. Conditions are joined by *and*; [`Query::default`] wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {

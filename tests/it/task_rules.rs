@@ -385,3 +385,34 @@ fn tasks_have_one_home_and_commits_touch_one() {
     assert_eq!(store.get("x").unwrap().len(), 2);
     assert_eq!(code(store.home_of(&id("x"))), "cross-workspace");
 }
+
+/// A store looked for the living before it asked the log, so that the second sending of a deletion was refused.
+#[test]
+fn deletion_sent_twice_through_the_store_is_answered_alike() {
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let _ = store.create(&Place::None, item(r#"{"id":"t"}"#), Durability::Buffered).unwrap();
+    let remove = || {
+        let ops = vec![Op::Remove { ids: vec![id("t")], cascade: false }];
+        store.commit(ops, CommitOptions::from(Durability::Buffered).op_id(OpId([7; 16]))).unwrap().1
+    };
+    let (first, second) = (remove(), remove());
+    assert_eq!((first.again, second.again), (false, true));
+    assert_eq!((first.first, first.tasks), (second.first, second.tasks));
+    let ops = vec![Op::Remove { ids: vec![id("t")], cascade: false }];
+    assert_eq!(code(store.commit(ops, Durability::Buffered)), "task-deleted");
+}
+
+#[test]
+fn task_that_comes_back_does_so_where_it_was() {
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let (here, there) = (Place::Key("here".into()), Place::Key("there".into()));
+    let text = r#"{"id":"t"}"#;
+    let (home, _) = store.create(&there, item(text), Durability::Buffered).unwrap();
+    let _ = home.remove(&[id("t")], false, Durability::Buffered).unwrap();
+    let (back, done) = store.create_again(&here, item(text), Durability::Buffered).unwrap();
+    assert_eq!(back.workspace().name(), home.workspace().name());
+    assert_eq!(done.token(&id("t")).unwrap().revision, Revision(3));
+    assert_eq!(code(store.create_again(&here, item(text), Durability::Buffered)), "task-exists");
+    let (home, _) = store.create_again(&here, item(r#"{"id":"new"}"#), Durability::Buffered).unwrap();
+    assert!(home.workspace().name().starts_with("here-"));
+}

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 use clap::{Parser, Subcommand};
 use foldlog::log::format::{FORMAT, LEVEL};
 
-/// Look into foldlog event logs, verify them and mend them.
+use crate::task_args as task;
+
+/// List and change the tasks of a foldlog store; look into its event logs, verify them and mend them.
 #[derive(Debug, Parser)]
 #[command(
     name = "foldlog",
@@ -32,7 +34,8 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR", env = "FOLDLOG_STORE", hide_env = true)]
     pub(crate) store: Option<PathBuf>,
     /// One workspace: its project's folder, key:NAME for one bound to a key, or its folder's name in the store.
-    /// Without it a verb that reads takes all, and a verb that writes takes the current folder's.
+    /// Without it a verb that reads takes all; one that changes a task takes the one it is at home in; create and repair
+    /// take the current folder's.
     #[arg(long, global = true, value_name = "PATH|KEY")]
     pub(crate) workspace: Option<String>,
     /// Print JSON Lines, errors and findings on stderr too.
@@ -46,6 +49,33 @@ pub(crate) struct Global {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// List tasks; writes nothing
+    ///
+    /// Columns fit the terminal, or what COLUMNS says; where neither is there nothing is shortened. With --json a line for
+    /// each task as of show, then {"total":N,"next":NEXT|null}.
+    Tasks(task::Tasks),
+    /// Show all fields of a task; writes nothing
+    ///
+    /// If its id is in two workspaces both are shown, and the exit code is 1.
+    Show(task::Show),
+    /// Tell a task's changes, oldest first: when, by whom, what, from what to what; writes nothing
+    History(task::History),
+    /// Create a task, in the current folder's workspace or where its parent is; makes the store if it is absent
+    Create(task::Create),
+    /// Change fields of a task; all others stay as they are
+    Set(task::Set),
+    /// Give a task a title
+    Rename(task::Rename),
+    /// Give a task another status
+    Status(task::SetStatus),
+    /// Bring an interrupted task back to active
+    Resume(task::Resume),
+    /// Let a task wait for a child, which is created, or taken if it is there
+    Delegate(task::Delegate),
+    /// Complete a task; the parent that waits for it goes on with the summary
+    Complete(task::Complete),
+    /// Remove tasks, all or none; their ids stay taken
+    Rm(task::Remove),
     /// Print the events of a store, a workspace or one segment's file, live or damaged; writes nothing
     ///
     /// What lies behind damage is printed too, as far as it still checks; the damage itself is told on stderr and by
@@ -85,6 +115,15 @@ pub(crate) struct Dump {
     /// Leave out events before this number.
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(crate) from: u64,
+    /// Only events of this task.
+    #[arg(long, value_name = "ID", conflicts_with = "raw")]
+    pub(crate) task: Option<String>,
+    /// Only events of this kind; may be given several times.
+    #[arg(long, value_name = "NAME|NUMBER", value_parser = parse_kind, conflicts_with = "raw")]
+    pub(crate) kind: Vec<u16>,
+    /// With --json add `event` to each line: what the event says, or null where this release does not know it.
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) decode: bool,
     /// Print frames with their headers and offsets, control frames too, and what lies behind the end.
     #[arg(long)]
     pub(crate) raw: bool,
@@ -137,6 +176,18 @@ pub(crate) enum Task {
     Write,
     /// Say the state hash of the log.
     Hash,
+}
+
+fn parse_kind(text: &str) -> Result<u16, String> {
+    use foldlog::event::kinds;
+    use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
+    let known = kinds::KINDS.iter().map(|(kind, ..)| *kind).chain([EVENT_ELIDED, EVENT_NOTHING]);
+    match text.parse() {
+        Ok(kind) => Ok(kind),
+        Err(_) => known.into_iter().find(|kind| kinds::name(*kind) == Some(text)).ok_or_else(|| {
+            "it is neither a number nor the name of a kind, such as created or status-changed".to_owned()
+        }),
+    }
 }
 
 /// What `--version` prints behind the name.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use foldlog::event::{Event, kinds};
 use foldlog::log::envelope::{Commit, Envelope, KeyKind};
 use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
 use foldlog::log::reader::Visit;
@@ -10,12 +11,15 @@ use foldlog::store::inspect::{self, Inspection};
 use foldlog::vfs::os::Os;
 
 use crate::args::{Dump, Global};
+use crate::decoded;
+use crate::escape;
 use crate::event_json::{event_line, rfc3339};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::out::Out;
 use crate::raw;
 use crate::target::{self, What};
+use crate::task_json;
 
 /// Runs the verb.
 pub(crate) fn run(global: &Global, verb: &Dump, out: &mut Out) -> Result<Exit, Failure> {
@@ -110,13 +114,17 @@ impl Printer<'_> {
             }
         };
         for event in commit.events() {
-            if event.seq.0 + u64::from(event.takes) <= self.verb.from {
+            if event.seq.0 + u64::from(event.takes) <= self.verb.from || !wanted(self.verb, &event) {
                 continue;
             }
-            let line = match self.out.json {
+            let mut line = match self.out.json {
                 true => event_line(name, commit, header.seq, header.count, &event),
                 false => event_text(commit, &event),
             };
+            if self.verb.decode && self.out.json && line.pop().is_some() {
+                task_json::raw("event", decoded::json(&event), &mut line);
+                line.push('}');
+            }
             self.out.line(&line)?;
         }
         Ok(())
@@ -154,22 +162,43 @@ impl Printer<'_> {
     }
 }
 
-/// One event for people, on one line.
+/// Whether an event is one of the task and the kinds that were asked for.
+fn wanted(verb: &Dump, event: &Envelope<'_>) -> bool {
+    let of_task = |id: &String| event.key_kind == KeyKind::TASK && event.key == id;
+    verb.task.as_ref().is_none_or(of_task) && (verb.kind.is_empty() || verb.kind.contains(&event.kind))
+}
+
+/// One event for people, on one line: what it says, and where this release cannot tell, its body.
 pub(crate) fn event_text(commit: &Commit<'_>, event: &Envelope<'_>) -> String {
     let mut text = format!("{:>8}  {}  ", event.seq.0, rfc3339(commit.preamble.time));
-    match event.kind {
+    let event_is = match event.kind {
         EVENT_ELIDED => return text + &format!("{} number(s) elided by compaction", event.takes),
-        EVENT_NOTHING => text += "nothing",
-        kind => text += &format!("kind {kind} v{}", event.version),
-    }
+        EVENT_NOTHING => {
+            text += "nothing";
+            None
+        }
+        kind => {
+            match kinds::name(kind) {
+                Some(name) => text += &format!("{name} v{}", event.version),
+                None => text += &format!("kind {kind} v{}", event.version),
+            }
+            Event::decode(event).ok().flatten().map(|event| decoded::members(&event))
+        }
+    };
     if event.key_kind != KeyKind::NONE {
         text += &format!("  {}", event.to_key().to_string().escape_debug());
     }
     if event.revision.0 > 0 {
         text += &format!(" r{}", event.revision);
     }
-    if !event.body.is_empty() {
-        text += &format!("  {}", preview(event.body));
+    match event_is {
+        Some(said) if said == "{}" => {}
+        Some(said) => {
+            let bytes = said.len() as u64;
+            text += &format!("  {}", escape::short(escape::json(&said), bytes, false));
+        }
+        None if event.body.is_empty() => {}
+        None => text += &format!("  {}", preview(event.body)),
     }
     text
 }

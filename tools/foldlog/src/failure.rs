@@ -3,7 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use foldlog::log::KeyState;
+use foldlog::{Conflict, ErrorKind, Expect, Revision, Token};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::exit::Exit;
 
@@ -32,6 +35,45 @@ struct Line<'a> {
     message: String,
     remedy: &'a str,
     file: Option<String>,
+    /// Only of a conflict.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conflicts: Vec<ConflictLine>,
+}
+
+/// An expectation that does not hold, as `--json` prints it.
+#[derive(Serialize)]
+struct ConflictLine {
+    id: String,
+    /// The token or number as it was given.
+    expected: String,
+    /// The present revision; 0 = it never was there.
+    revision: u64,
+    token: Option<String>,
+    /// The task as it is now, values over 64 KiB as null; null if there is none, or it was deleted.
+    item: Option<Box<RawValue>>,
+    /// Set if the token speaks of a history that a power cut has ended: the last event both share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewound_to: Option<u64>,
+}
+
+impl ConflictLine {
+    fn of(conflict: &Conflict) -> Self {
+        let now = conflict.current.as_ref();
+        let token = |now: &KeyState| Token { revision: now.revision, at: now.last }.to_string();
+        let item = now.and_then(|now| now.folded.as_ref()).map(|item| item.replace(['\n', '\r'], " "));
+        ConflictLine {
+            id: conflict.key.name.to_string(),
+            expected: match conflict.expected {
+                Expect::RevisionAt(revision, at) => Token { revision, at }.to_string(),
+                Expect::Revision(revision) => revision.to_string(),
+                other => format!("{other:?}"),
+            },
+            revision: now.map_or(Revision(0), |now| now.revision).0,
+            token: now.map(token),
+            item: item.and_then(|item| RawValue::from_string(item).ok()),
+            rewound_to: conflict.rewound_to.map(|seq| seq.0),
+        }
+    }
 }
 
 impl From<foldlog::Error> for Failure {
@@ -114,17 +156,25 @@ impl Failure {
         }
     }
 
-    /// `{"error","message","remedy","file"}`.
+    /// `{"error","message","remedy","file"}`, of a conflict with `conflicts` behind it.
     pub(crate) fn json(&self) -> String {
         let file = match self {
             Failure::Library(error) => Some(error.path()).filter(|path| !path.as_os_str().is_empty()),
             Failure::Own { file, .. } => file.as_deref(),
+        };
+        let conflicts = match self {
+            Failure::Library(error) => match error.kind() {
+                ErrorKind::Conflict(all) => all.iter().map(ConflictLine::of).collect(),
+                _ => Vec::new(),
+            },
+            Failure::Own { .. } => Vec::new(),
         };
         let line = Line {
             error: self.code(),
             message: self.message(),
             remedy: self.remedy(),
             file: file.map(|path| path.display().to_string()),
+            conflicts,
         };
         serde_json::to_string(&line).unwrap_or_default()
     }

@@ -1,12 +1,47 @@
 //! What is made from the command line's description: completions, the man page, and the answer to a wrong one.
 
-use clap::CommandFactory as _;
 use clap::error::ErrorKind;
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use crate::args::Args;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::out::{self, Out};
+
+/// The verbs as help shows them. A verb that is in none of these is caught by a test.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Look at tasks", &["tasks", "show", "history"]),
+    ("Change tasks", &["create", "set", "rename", "status", "resume", "delegate", "complete", "rm"]),
+    ("Look after a store", &["dump", "verify", "repair", "stats", "selftest"]),
+    ("Look after this program", &["completions", "man", "help"]),
+];
+
+/// The command line's description, its verbs in groups.
+fn command() -> Command {
+    let mut command = Args::command();
+    command.build();
+    let mut verbs = String::new();
+    for (group, names) in GROUPS {
+        verbs += &format!("\n{group}:\n");
+        for verb in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            verbs += &format!("  {:<12} {about}\n", verb.get_name());
+        }
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{verbs}\nOptions:\n{{options}}{{after-help}}"
+    );
+    Args::command().help_template(template)
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// What [`refuse`] answers.
+pub(crate) fn parse() -> Result<Args, clap::Error> {
+    let matches = command().try_get_matches()?;
+    Args::from_arg_matches(&matches).map_err(|e| e.format(&mut command()))
+}
 
 /// Answers a command line that cannot be run: help and version to stdout, anything else as an error.
 pub(crate) fn refuse(refusal: &clap::Error) -> Exit {
@@ -17,6 +52,11 @@ pub(crate) fn refuse(refusal: &clap::Error) -> Exit {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = refusal.print();
+            Exit::Usage
+        }
+        // A store from the environment counts as an argument there.
+        ErrorKind::MissingSubcommand if std::env::args_os().len() <= 1 => {
+            out::say(command().render_help().to_string().trim_end());
             Exit::Usage
         }
         _ => {
@@ -63,4 +103,21 @@ pub(crate) fn man(out: &mut Out) -> Result<Exit, Failure> {
     rendered.map_err(|e| Failure::output(&e))?;
     out.bytes(&text)?;
     Ok(Exit::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_in_one_group() {
+        let mut command = Args::command();
+        command.build();
+        let mut verbs: Vec<&str> =
+            command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        verbs.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(verbs, grouped);
+    }
 }

@@ -1,37 +1,50 @@
-//! The `foldlog` command: looks into event logs, verifies them and mends them.
+//! The `foldlog` command: lists and changes tasks; looks into event logs, verifies them and mends them.
 //!
-//! A file per verb. What is shared: [`args`] (the command line), [`target`] (which store, which workspaces), [`out`]
-//! (stdout is data, stderr is talk), [`failure`] and [`exit`] (what went wrong, and the code it ends with).
+//! A file per verb; those that change tasks share [`write`]. What is shared by all: [`args`] (the command line), [`target`]
+//! (which store, which workspaces), [`out`] (stdout is data, stderr is talk), [`failure`] and [`exit`] (what went wrong, and
+//! the code it ends with). By the verbs about tasks: [`homes`] (the workspaces as tasks), [`fields`] (`field=value`),
+//! [`task_json`] (the contract of their `--json`), [`table`] and [`escape`] (what people see).
 
 mod args;
+mod decoded;
 mod dump;
+mod escape;
 mod event_json;
 #[cfg(test)]
 mod event_json_tests;
 mod exit;
 mod failure;
+mod fields;
 mod finding;
 mod help;
+mod history;
+mod homes;
 mod interrupt;
 mod out;
 mod raw;
 mod repair;
 mod selftest;
+mod show;
 mod stats;
+mod table;
 mod target;
+mod task_args;
+mod task_json;
+mod tasks;
+mod tree;
 mod verify;
+mod write;
 
 use std::process::ExitCode;
 
 use args::{Args, Verb};
-use clap::Parser as _;
 use exit::Exit;
 use failure::Failure;
 use out::Out;
 
 fn main() -> ExitCode {
     interrupt::install();
-    let args = match Args::try_parse() {
+    let args = match help::parse() {
         Ok(args) => args,
         Err(refusal) => return help::refuse(&refusal).into(),
     };
@@ -49,11 +62,23 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
+    let global = &args.global;
     match &args.verb {
-        Verb::Dump(verb) => dump::run(&args.global, verb, out),
-        Verb::Verify => verify::run(&args.global, out),
-        Verb::Repair(verb) => repair::run(&args.global, verb, out),
-        Verb::Stats => stats::run(&args.global, out),
+        Verb::Tasks(verb) => tasks::run(global, verb, out),
+        Verb::Show(verb) => show::run(global, verb, out),
+        Verb::History(verb) => history::run(global, verb, out),
+        Verb::Create(verb) => write::create(global, verb, out),
+        Verb::Set(verb) => write::set(global, verb, out),
+        Verb::Rename(verb) => write::rename(global, verb, out),
+        Verb::Status(verb) => write::status(global, verb, out),
+        Verb::Resume(verb) => write::resume(global, verb, out),
+        Verb::Delegate(verb) => write::delegate(global, verb, out),
+        Verb::Complete(verb) => write::complete(global, verb, out),
+        Verb::Rm(verb) => write::remove(global, verb, out),
+        Verb::Dump(verb) => dump::run(global, verb, out),
+        Verb::Verify => verify::run(global, out),
+        Verb::Repair(verb) => repair::run(global, verb, out),
+        Verb::Stats => stats::run(global, out),
         Verb::Selftest(verb) => selftest::run(verb, out),
         Verb::SelftestWorker(verb) => selftest::worker::run(verb, out),
         Verb::Completions { shell } => help::completions(*shell, out),

@@ -1,0 +1,270 @@
+//! The command line of the verbs about tasks.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use foldlog::task::TaskExpect;
+use foldlog::view::Sort;
+use foldlog::{Durability, OpId, Revision, TaskStatus, Token};
+
+/// `foldlog tasks`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tasks {
+    /// Only tasks of this status; one without a status is active.
+    #[arg(long, value_parser = status_parser())]
+    pub(crate) status: Option<TaskStatus>,
+    /// Only children of this task.
+    #[arg(long, value_name = "ID")]
+    pub(crate) parent: Option<String>,
+    /// Only tasks in the background.
+    #[arg(long, conflicts_with = "foreground")]
+    pub(crate) background: bool,
+    /// Only tasks in the foreground.
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Put children under their parents; tokens, cost and size are sums over a task and all below it.
+    ///
+    /// A task whose parent is not in the list stands at the top. --limit and --after count tasks at the top.
+    #[arg(long)]
+    pub(crate) tree: bool,
+    /// By what the list is ordered: time of last activity, creation, last change, cost, tokens, size (the greatest first),
+    /// or title.
+    #[arg(long, value_enum, default_value_t = By::Time)]
+    pub(crate) sort: By,
+    /// At most this many tasks.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
+    /// Begin behind this task, the `next` of the page before.
+    #[arg(long, value_name = "NEXT")]
+    pub(crate) after: Option<String>,
+}
+
+/// The orders of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    Time,
+    Created,
+    Changed,
+    Cost,
+    Tokens,
+    Size,
+    Title,
+}
+
+impl By {
+    /// The library's word for it.
+    pub(crate) fn sort(self) -> Sort {
+        match self {
+            By::Time => Sort::Time,
+            By::Created => Sort::Created,
+            By::Changed => Sort::Changed,
+            By::Cost => Sort::Cost,
+            By::Tokens => Sort::Tokens,
+            By::Size => Sort::Size,
+            By::Title => Sort::Title,
+        }
+    }
+}
+
+/// `foldlog show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// The task's id.
+    pub(crate) id: String,
+    /// Do not shorten large values.
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// `foldlog history`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct History {
+    /// The task's id.
+    pub(crate) id: String,
+    /// Do not shorten large values.
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// How a change is to be made.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Change {
+    /// Change nothing unless the task is at this revision: a token as `show --json` and receipts have it, or a bare number.
+    ///
+    /// A token counts only in the history it was read in. A bare number is valid only until the machine restarts: after a
+    /// power cut numbers may be given out again. Of `delegate` it is the parent's.
+    #[arg(long, value_name = "TOKEN|NUMBER", value_parser = parse_expected)]
+    pub(crate) expect_revision: Option<TaskExpect>,
+    /// The request's name: sent twice under one name, it is applied once and answered alike. 32 hex digits or a UUID.
+    #[arg(long, value_name = "HEX32", value_parser = parse_op_id)]
+    pub(crate) op_id: Option<OpId>,
+    /// What the change survives when its receipt is printed: durable a power cut, buffered the end of this program,
+    /// interval:MS a power cut from that many milliseconds later.
+    #[arg(long, value_name = "durable|buffered|interval:MS", default_value = "durable", value_parser = parse_durability)]
+    pub(crate) durability: Durability,
+}
+
+/// `foldlog create`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// The task's id.
+    pub(crate) id: String,
+    /// Fields. A value is JSON where it reads as JSON, else a plain string; @- is what stdin holds.
+    #[arg(value_name = "FIELD=VALUE")]
+    pub(crate) fields: Vec<String>,
+    /// Bring a deleted task's id to life again.
+    #[arg(long)]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog set`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Set {
+    /// The task's id.
+    pub(crate) id: String,
+    /// Fields. A value is JSON where it reads as JSON, else a plain string; @- is what stdin holds; nothing removes the
+    /// field.
+    #[arg(value_name = "FIELD=VALUE", required = true)]
+    pub(crate) fields: Vec<String>,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog rename`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rename {
+    /// The task's id.
+    pub(crate) id: String,
+    /// The title, as it is.
+    pub(crate) title: String,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetStatus {
+    /// The task's id.
+    pub(crate) id: String,
+    /// The status.
+    #[arg(value_parser = status_parser())]
+    pub(crate) status: TaskStatus,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog resume`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Resume {
+    /// The task's id.
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog delegate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Delegate {
+    /// The id of the task that waits.
+    pub(crate) parent: String,
+    /// The id of the task it waits for.
+    pub(crate) child: String,
+    /// Fields of a child that is not there yet, as of `create`.
+    #[arg(value_name = "FIELD=VALUE")]
+    pub(crate) fields: Vec<String>,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog complete`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Complete {
+    /// The task's id.
+    pub(crate) id: String,
+    /// What came of it, as it is.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) summary: Option<String>,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// `foldlog rm`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// The tasks' ids.
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Remove all below them too.
+    #[arg(long)]
+    pub(crate) cascade: bool,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+fn status_parser() -> impl clap::builder::TypedValueParser<Value = TaskStatus> {
+    PossibleValuesParser::new(TaskStatus::ALL.map(TaskStatus::name))
+        .try_map(|name| TaskStatus::of(&name).ok_or("no status"))
+}
+
+fn parse_expected(text: &str) -> Result<TaskExpect, String> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        let number = text.parse().map_err(|_| "the number is over 64 bits".to_owned())?;
+        return Ok(TaskExpect::Revision(Revision(number)));
+    }
+    let token = text.parse::<Token>();
+    token.map(TaskExpect::At).map_err(|_| "it is neither REVISION.SEQ.EPOCH nor a number".to_owned())
+}
+
+fn parse_op_id(text: &str) -> Result<OpId, String> {
+    let bad = || "it is neither 32 hex digits nor a UUID".to_owned();
+    let dashes: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
+    if !(dashes.is_empty() || dashes == [8, 13, 18, 23]) {
+        return Err(bad());
+    }
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(bad());
+    }
+    u128::from_str_radix(&digits, 16).map(|id| OpId(id.to_be_bytes())).map_err(|_| bad())
+}
+
+fn parse_durability(text: &str) -> Result<Durability, String> {
+    match (text, text.strip_prefix("interval:")) {
+        ("durable", _) => Ok(Durability::Durable),
+        ("buffered", _) => Ok(Durability::Buffered),
+        (_, Some(ms)) if ms.bytes().all(|b| b.is_ascii_digit()) => ms
+            .parse()
+            .map(Durability::Interval)
+            .map_err(|_| "interval:MS wants a number of milliseconds".into()),
+        _ => Err("it is none of durable, buffered, interval:MS".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn op_ids_are_hex_or_uuids() {
+        let id = OpId([0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0, 1, 2, 3, 4, 5, 6, 7]);
+        for text in ["0123456789abcdef0001020304050607", "01234567-89AB-CDEF-0001-020304050607"] {
+            assert_eq!(parse_op_id(text), Ok(id), "{text}");
+        }
+        for bad in ["", "0", "+123456789abcdef0001020304050607", "0123-456789abcdef0001020304050607", "ä"] {
+            assert!(parse_op_id(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn expectations_and_durabilities_are_read() {
+        assert_eq!(parse_expected("7"), Ok(TaskExpect::Revision(Revision(7))));
+        assert!(matches!(parse_expected("7.12.0000000000000abc"), Ok(TaskExpect::At(_))));
+        for bad in ["", "+7", "7.12", "x", "99999999999999999999"] {
+            assert!(parse_expected(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_durability("interval:50"), Ok(Durability::Interval(50)));
+        for bad in ["", "interval", "interval:", "interval:+5", "interval:5000000000", "Durable"] {
+            assert!(parse_durability(bad).is_err(), "{bad}");
+        }
+    }
+}
