@@ -15,6 +15,7 @@
 
 pub mod error;
 pub mod event;
+pub mod legacy;
 pub mod log;
 pub mod session;
 pub mod store;
