@@ -231,6 +231,13 @@ pub enum ErrorKind {
     /// A look without the lock met bytes in motion; they are neither an end nor damage yet.
     #[error("the log is being written; look again")]
     NotYet,
+    /// A folder that is being imported is being written by somebody else, or holds nothing that can be read. Nothing was
+    /// concluded from it.
+    #[error("unstable source, retry: {what}")]
+    Unstable {
+        /// What did not hold still.
+        what: String,
+    },
     /// No space (or quota) left. What was acknowledged before stands; writing works again once there is room.
     #[error("no space left on the device")]
     NoSpace,
@@ -292,6 +299,7 @@ impl ErrorKind {
         ErrorKind::Foreign { .. } => "foreign",
         ErrorKind::SharedFileSystem { .. } => "shared-file-system",
         ErrorKind::NotYet => "not-yet",
+        ErrorKind::Unstable { .. } => "unstable",
         ErrorKind::NoSpace => "no-space",
         ErrorKind::Permission => "permission",
         ErrorKind::Io => "io",
@@ -357,6 +365,9 @@ impl ErrorKind {
                 "keep the store on a local disk, or set trust_shared_fs if no other machine ever opens it"
             }
             ErrorKind::NotYet => "look again in a moment",
+            ErrorKind::Unstable { .. } => {
+                "retry once the program that writes there is idle or closed; if nobody writes there, the named file is damaged"
+            }
             ErrorKind::NoSpace => "free some space; the store resumes by itself",
             ErrorKind::Permission => "check owner and mode of the file; foldlog changes neither",
             ErrorKind::Io => "check the disk and the system log",

@@ -19,6 +19,7 @@
 
 pub mod error;
 pub mod event;
+pub mod legacy;
 pub mod log;
 pub mod session;
 pub mod store;

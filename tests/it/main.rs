@@ -22,6 +22,8 @@ mod damage_bytes;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
 mod layers;
+mod legacy_folders;
+mod legacy_source;
 mod linux_only;
 mod model_frames;
 mod open_cases;

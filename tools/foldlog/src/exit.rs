@@ -64,7 +64,7 @@ const TABLE: [(Exit, &[&str]); 5] = [
             "selftest-failed",
         ],
     ),
-    (Exit::Busy, &["busy", "not-yet"]),
+    (Exit::Busy, &["busy", "not-yet", "unstable"]),
     (Exit::Io, &["read-only", "no-space", "permission", "io"]),
 ];
 
@@ -169,6 +169,7 @@ mod tests {
                 ("foreign", 3),
                 ("shared-file-system", 3),
                 ("not-yet", 5),
+                ("unstable", 5),
                 ("no-space", 6),
                 ("permission", 6),
                 ("io", 6),
