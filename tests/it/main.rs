@@ -23,6 +23,7 @@ mod damage_bytes;
 mod event_json;
 mod layers;
 mod legacy_folders;
+mod legacy_import;
 mod legacy_source;
 mod linux_only;
 mod model_frames;

@@ -1,0 +1,167 @@
+//! Taking a legacy folder over into a store: once, again, after changes on either side, and broken off.
+#![expect(clippy::disallowed_methods, reason = "makes and looks at a legacy folder, which is no store")]
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use foldlog::event::{Field, Item, Patch, TaskId, Value};
+use foldlog::legacy::{Found, ImportReport, Outcome, Source, import};
+use foldlog::log::Durability;
+use foldlog::task::{TaskStore, Tasks};
+use foldlog::vfs::os::Os;
+use foldlog::{Options, Place};
+
+fn id(id: &str) -> TaskId {
+    TaskId::new(id).unwrap()
+}
+
+fn read(dir: &Path) -> Found {
+    Source::find(&Os, dir).unwrap().read(&Os, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn write(dir: &Path, id: &str, record: &str) {
+    let folder = dir.join("tasks").join(id);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("history_item.json"), record).unwrap();
+}
+
+fn take(store: &TaskStore, home: &Tasks, dir: &Path) -> ImportReport {
+    import(store, home, &read(dir), false, &mut |_, _| ControlFlow::Continue(())).unwrap()
+}
+
+fn json(home: &Tasks, id: &str) -> String {
+    home.get(id).unwrap().unwrap().task.item.to_json()
+}
+
+fn state(home: &Tasks) -> (blake3::Hash, u64) {
+    home.read(|state, _| (state.hash(), state.last().0)).unwrap()
+}
+
+fn fixtures() -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures/legacy");
+    dir.join("tasks").is_dir().then_some(dir)
+}
+
+#[test]
+fn real_histories_are_taken_over_whole_and_once() {
+    let Some(dir) = fixtures() else {
+        println!("no real histories here; the made-up ones are tested all the same");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let store = TaskStore::open(scratch.path().join("store"), Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let report = take(&store, &home, &dir);
+    assert_eq!((report.tasks, report.created, report.verified, report.failed), (10, 10, 10, 0), "{report:?}");
+    let text = |path: &str| std::fs::read_to_string(dir.join("tasks").join(path)).unwrap();
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let index = value(&text("_index.json"));
+    for entry in std::fs::read_dir(dir.join("tasks")).unwrap().map(|entry| entry.unwrap()) {
+        let name = entry.file_name().into_string().unwrap();
+        if !entry.path().join("history_item.json").exists() {
+            continue;
+        }
+        let mut chosen = value(&text(&format!("{name}/history_item.json")));
+        if name.starts_with("019fb786") {
+            let entries = index["entries"].as_array().unwrap();
+            chosen = entries.iter().find(|entry| entry["id"] == *name).unwrap().clone();
+            let kept = home.history(&id(&name)).unwrap();
+            let evidence = kept.iter().filter(|change| change.revision.0 == 0);
+            assert!(evidence.count() > 0, "the worse file is kept as evidence");
+        }
+        assert_eq!(value(&json(&home, &name)), chosen, "{name}");
+    }
+    let before = state(&home);
+    let again = take(&store, &home, &dir);
+    assert_eq!((again.unchanged, again.events), (10, 0));
+    assert_eq!(state(&home), before, "a second import appends nothing");
+}
+
+#[test]
+fn rehearsal_writes_nothing_and_says_what_would_be_done() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a", r#"{"id":"a","ts":1784332598169,"task":"x"}"#);
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let before = state(&home);
+    let report =
+        import(&store, &home, &read(dir.path()), true, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    assert_eq!((report.dry_run, report.created, report.events), (true, 1, 0));
+    assert_eq!(state(&home), before);
+}
+
+#[test]
+fn changes_of_both_sides_are_joined_field_by_field() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a", r#"{"id":"a","ts":1784332598169,"task":"x","mode":"code","gone":1,"tokensIn":5}"#);
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let _ = take(&store, &home, dir.path());
+    let patch = Patch::new().set(Field::Mode, "ask").set(Field::of("own"), true);
+    let _ = home.patch(&id("a"), patch, Durability::Buffered).unwrap();
+    write(dir.path(), "a", r#"{"id":"a","ts":1784332598170,"task":"x","mode":"plan","tokensIn":7}"#);
+    write(dir.path(), "b", r#"{"id":"b","ts":1784332598171,"task":"y"}"#);
+    let report = take(&store, &home, dir.path());
+    assert_eq!((report.created, report.updated), (1, 1));
+    let taken = report.outcomes.iter().find(|taken| taken.id == "a").unwrap();
+    assert_eq!((taken.outcome, &taken.kept[..]), (Outcome::Updated, &["mode".to_owned()][..]));
+    assert_eq!(
+        json(&home, "a"),
+        r#"{"id":"a","ts":1784332598170,"task":"x","mode":"ask","tokensIn":7,"own":true}"#
+    );
+    assert_eq!(take(&store, &home, dir.path()).events, 0, "what was decided once stays decided");
+}
+
+#[test]
+fn deleted_tasks_and_tasks_of_ones_own_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["deleted", "own", "elsewhere"] {
+        write(dir.path(), name, &format!(r#"{{"id":"{name}","ts":1784332598169,"task":"x"}}"#));
+    }
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let _ = home.create(Item::new(&id("own")), Durability::Buffered).unwrap();
+    let _ = home.create(Item::new(&id("deleted")), Durability::Buffered).unwrap();
+    let _ = home.remove(&[id("deleted")], false, Durability::Buffered).unwrap();
+    let other = store.home(&Place::Key("other".into())).unwrap();
+    let _ = other.create(Item::new(&id("elsewhere")), Durability::Buffered).unwrap();
+    let report = take(&store, &home, dir.path());
+    assert_eq!((report.own, report.deleted, report.elsewhere, report.events), (1, 1, 1, 0), "{report:?}");
+    assert!(home.get("deleted").unwrap().is_none(), "a deleted task does not come back from its old folder");
+    assert_eq!(json(&home, "own"), r#"{"id":"own"}"#);
+}
+
+#[test]
+fn broken_off_import_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..500 {
+        write(
+            dir.path(),
+            &format!("t{n:03}"),
+            &format!(r#"{{"id":"t{n:03}","ts":1784332598169,"task":"x"}}"#),
+        );
+    }
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let found = read(dir.path());
+    let mut stop_at_200 = |done, total| {
+        assert_eq!(total, 500);
+        if done >= 200 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let first = import(&store, &home, &found, false, &mut stop_at_200).unwrap();
+    assert_eq!((first.cancelled, first.created), (true, 200));
+    let second = take(&store, &home, dir.path());
+    assert_eq!((second.created, second.unchanged, second.cancelled), (300, 200, false));
+}
+
+#[test]
+fn large_values_are_taken_over_and_not_written_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let title = "x".repeat(5 << 20);
+    write(dir.path(), "a", &format!(r#"{{"id":"a","ts":1784332598169,"task":"{title}"}}"#));
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    assert_eq!(take(&store, &home, dir.path()).verified, 1);
+    assert_eq!(home.get("a").unwrap().unwrap().task.item.get(&Field::Task), Some(&Value::text(title)));
+    assert_eq!(take(&store, &home, dir.path()).unchanged, 1);
+}
