@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo bench --bench tasks                        criterion
-//! cargo bench --bench tasks -- --replay 1000000    one replay of so many patches, with the process's peak memory
+//! cargo bench --bench tasks -- --replay 1000000    replays of so many patches, with the process's peak memory
+//! cargo bench --bench tasks -- --import 5000       import of so many legacy tasks, with an index beside them
 //! ```
 #![expect(
     clippy::disallowed_methods,
@@ -14,16 +15,19 @@
 mod common;
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{OurTasks, folder, step};
 use criterion::{Criterion, criterion_group};
 use foldlog::event::Event;
+use foldlog::legacy::{self, Source};
 use foldlog::log::envelope::{Commit, Envelope, KeyKind, Preamble};
 use foldlog::log::fold::{Fold, Meanings};
+use foldlog::vfs::os::Os;
 use foldlog::view::{Index, Query};
-use foldlog::{Durability, Op, Options, Place, Revision, Seq, TaskId, TaskStore};
+use foldlog::{Durability, Field, Op, Options, Place, Revision, Seq, TaskId, TaskStore, Value};
 
 /// The bodies of commits: `tasks` creations, then one patch of each.
 fn bodies(tasks: u64) -> Vec<Vec<u8>> {
@@ -135,6 +139,46 @@ fn replay(patches: i64) {
     }
 }
 
+/// Makes a legacy folder of so many tasks and imports it, again and again into new stores.
+fn import(count: u64) {
+    let dir = folder();
+    let tasks = dir.path().join("tasks");
+    let mut entries = Vec::new();
+    for n in 0..count {
+        let id = TaskId::new(&format!("019fb786-503a-76ca-8708-{n:012x}")).unwrap();
+        // About as long as real records are: titles of pasted prompts, summaries of results.
+        let item = common::task_item(&id)
+            .with(Field::CompletionResultSummary, Value::text("It was mended, and this is how. ".repeat(90)));
+        let home = tasks.join(id.as_str());
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::write(home.join("history_item.json"), item.to_json()).unwrap();
+        entries.push(item.to_json());
+    }
+    let index = format!("{{\"version\":1,\"updatedAt\":1,\"entries\":[{}]}}", entries.join(","));
+    std::fs::write(tasks.join("_index.json"), index).unwrap();
+    for run in 0..3 {
+        let store = TaskStore::open(dir.path().join(format!("store{run}")), Options::default()).unwrap();
+        let home = store.home(&Place::None).unwrap();
+        let start = Instant::now();
+        let go = |_| ControlFlow::Continue(());
+        let found = Source::find(&Os, dir.path()).unwrap().read(&Os, &mut { go }).unwrap();
+        let read = start.elapsed();
+        let report =
+            legacy::import(&store, &home, &found, false, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let all = start.elapsed();
+        let again = Instant::now();
+        let second =
+            legacy::import(&store, &home, &found, false, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert_eq!((report.created, second.unchanged), (count, count));
+        println!(
+            "imported {count} tasks in {} ms, of which reading the folder {} ms; a second import of what was read: {} ms",
+            all.as_millis(),
+            read.as_millis(),
+            again.elapsed().as_millis()
+        );
+    }
+}
+
 fn open(root: &Path) {
     let start = Instant::now();
     let store = TaskStore::open(root, Options::default().read_only(true)).unwrap();
@@ -155,8 +199,9 @@ criterion_group! {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    match args.iter().position(|arg| arg == "--replay" || arg == "--open") {
+    match args.iter().position(|arg| arg == "--replay" || arg == "--open" || arg == "--import") {
         Some(at) if args[at] == "--open" => open(Path::new(&args[at + 1])),
+        Some(at) if args[at] == "--import" => import(args[at + 1].parse().unwrap()),
         Some(at) => replay(args[at + 1].parse().unwrap()),
         None => {
             all();
