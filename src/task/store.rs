@@ -161,7 +161,8 @@ impl TaskStore {
     /// Creates a task: at home where its parent is, if it names one that is there, else in `place`.
     ///
     /// # Errors
-    /// As [`Tasks::create`]; [`ErrorKind::TaskExists`] if any workspace has a task of this id.
+    /// As [`Tasks::create`]; [`ErrorKind::TaskExists`] if any workspace has a task of this id, [`ErrorKind::TaskDeleted`] if
+    /// any had one.
     pub fn create(
         &self,
         place: &Place,
@@ -172,7 +173,7 @@ impl TaskStore {
             Some(parent) => self.knows(&parent)?,
             None => self.home(place)?,
         };
-        self.not_elsewhere(&item, &home)?;
+        self.not_elsewhere(&item, false, &home)?;
         let committed = home.create(item, options)?;
         Ok((home, committed))
     }
@@ -193,14 +194,24 @@ impl TaskStore {
             (None, Some(grave)) => grave,
             (None, None) => self.home(place)?,
         };
-        self.not_elsewhere(&item, &home)?;
+        self.not_elsewhere(&item, true, &home)?;
         let committed = home.commit(vec![Op::Create { item, again: true }], options)?;
         Ok((home, committed))
     }
 
-    /// Refuses an id that is taken in another workspace: a look before the commit, not a promise.
-    fn not_elsewhere(&self, item: &Item, home: &Tasks) -> Result<()> {
+    /// Refuses an id that is taken in another workspace, by a task or, unless it may come `again`, by one that was deleted:
+    /// a look before the commit, not a promise.
+    fn not_elsewhere(&self, item: &Item, again: bool, home: &Tasks) -> Result<()> {
         let Some(id) = item.text(&Field::Id) else { return Ok(()) };
+        for (_, other) in
+            self.homes()?.into_iter().filter(|(name, _)| !again && name != home.workspace().name())
+        {
+            let Ok(other) = other else { continue };
+            if let Some(tombstone) = other.read(|_, index| index.tombstone(&id))? {
+                let kind = ErrorKind::TaskDeleted { id: id.into_owned(), seq: tombstone.seq };
+                return Err(Error::new(kind, "create in", other.workspace().log().paths().dir()));
+            }
+        }
         for other in self.get(&id).unwrap_or_default() {
             if other.home.workspace().name() != home.workspace().name() {
                 let kind = ErrorKind::TaskExists { id: id.into_owned() };
@@ -242,8 +253,10 @@ impl TaskStore {
             ));
         };
         for op in &ops {
-            if let Op::Delegate { child, .. } | Op::Create { item: child, .. } = op {
-                self.not_elsewhere(child, &home)?;
+            match op {
+                Op::Delegate { child, .. } => self.not_elsewhere(child, false, &home)?,
+                Op::Create { item, again } => self.not_elsewhere(item, *again, &home)?,
+                _ => {}
             }
         }
         let committed = home.commit(ops, options)?;

@@ -409,6 +409,7 @@ fn task_that_comes_back_does_so_where_it_was() {
     let text = r#"{"id":"t"}"#;
     let (home, _) = store.create(&there, item(text), Durability::Buffered).unwrap();
     let _ = home.remove(&[id("t")], false, Durability::Buffered).unwrap();
+    assert_eq!(code(store.create(&here, item(text), Durability::Buffered)), "task-deleted");
     let (back, done) = store.create_again(&here, item(text), Durability::Buffered).unwrap();
     assert_eq!(back.workspace().name(), home.workspace().name());
     assert_eq!(done.token(&id("t")).unwrap().revision, Revision(3));

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use crate::support::{Fixture, foldlog, tree};
 
-const READERS: [&[&str]; 4] = [
+const READERS: [&[&str]; 7] = [
+    &["tasks", "--json"],
+    &["show", "x", "--json"],
+    &["history", "x", "--json"],
     &["dump", "--json"],
     &["verify", "--json"],
     &["stats", "--json"],
@@ -18,6 +21,9 @@ fn all_answer(fixture: &Fixture, code: i32, error: &str) {
         fixture.look(words).fails(code, error);
     }
     fixture.look(&["repair", "--apply", "--json", "--workspace", "key:one"]).fails(code, error);
+    for words in [&["set", "x", "a=1"][..], &["rename", "x", "y"], &["rm", "x"], &["delegate", "x", "y"]] {
+        fixture.look(&[words, &["--json"]].concat()).fails(code, error);
+    }
 }
 
 fn patch(path: &Path, at: usize, byte: u8) {

@@ -29,13 +29,34 @@ fn help_names_every_verb_and_the_exit_codes() {
 }
 
 #[test]
+fn bare_command_shows_the_verbs_in_groups() {
+    let groups =
+        ["\nLook at tasks:\n  tasks ", "\nChange tasks:\n  create ", "\nLook after a store:\n  dump "];
+    for store in [None, Some("/nowhere")] {
+        let mut command = crate::support::command();
+        if let Some(store) = store {
+            command.env("FOLDLOG_STORE", store);
+        }
+        let run = crate::support::start(&mut command).ends(2);
+        assert_eq!(run.out, "");
+        assert!(groups.iter().all(|group| run.err.contains(group)), "{}", run.err);
+    }
+    assert!(groups.iter().all(|group| foldlog(["--help"]).ends(0).out.contains(group)));
+    let verb = foldlog(["tasks", "--help"]).ends(0).out;
+    assert!(verb.contains("--parent <ID>") && !verb.contains("Look at tasks"), "{verb}");
+}
+
+#[test]
 fn completions_and_man_page_know_the_verbs() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        assert!(foldlog(["completions", shell]).ends(0).out.contains("verify"), "{shell}");
+        assert!(foldlog(["completions", shell]).ends(0).out.contains("delegate"), "{shell}");
     }
     let man = foldlog(["man"]).ends(0).out;
     assert!(
-        man.contains(".TH foldlog 1") && man.contains("\\-\\-apply") && man.contains("FOLDLOG_STORE"),
+        man.contains(".TH foldlog 1")
+            && man.contains("\\-\\-apply")
+            && man.contains("\\-\\-cascade")
+            && man.contains("FOLDLOG_STORE"),
         "{man}"
     );
     assert_eq!(man.matches(".TH ").count(), 1);

@@ -116,6 +116,8 @@ fn read_only_medium_is_read_as_any_other() {
     assert_eq!(run(&["verify", "--json"]).ends(4).json().len(), 1);
     assert_eq!(run(&["stats", "--json"]).ends(4).json().len(), 2);
     run(&["repair", "--json", "--workspace", "key:one"]).ends(4);
+    assert_eq!(run(&["tasks", "--json"]).ends(4).json().len(), 1);
+    run(&["create", "x", "--json", "--workspace", "key:one"]).fails(6, "read-only");
     run(&["repair", "--apply", "--json", "--workspace", "key:one"]).fails(6, "read-only");
     assert_eq!(tree(fixture.dir.path()), before);
 }

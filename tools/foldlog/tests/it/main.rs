@@ -7,14 +7,18 @@
 )]
 
 mod cli_bad_input;
+mod cli_change;
 mod cli_dump;
 mod cli_help;
 mod cli_live;
 mod cli_repair;
 mod cli_selftest;
+mod cli_show;
 mod cli_stats;
+mod cli_tasks;
 mod cli_vectors;
 mod cli_verify;
 #[cfg(target_os = "linux")]
 mod linux_only;
+mod process_tasks;
 mod support;

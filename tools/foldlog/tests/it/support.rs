@@ -63,7 +63,7 @@ impl Run {
 /// The command, without what the user's own environment says to it.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foldlog"));
-    command.env_remove("FOLDLOG_STORE").env_remove("NO_COLOR").stdin(Stdio::null());
+    command.env_remove("FOLDLOG_STORE").env_remove("NO_COLOR").env_remove("COLUMNS").stdin(Stdio::null());
     command
 }
 
@@ -172,6 +172,31 @@ impl Fixture {
     /// Runs the command on the store.
     pub(crate) fn run(&self, words: &[&str]) -> Run {
         start(command().arg("--store").arg(self.root()).args(words))
+    }
+
+    /// Runs the command on the store, and checks that it ends well; returns what it printed.
+    #[track_caller]
+    pub(crate) fn does(&self, words: &[&str]) -> String {
+        self.run(words).ends(0).out
+    }
+
+    /// A project's folder beside the store.
+    pub(crate) fn project(&self, name: &str) -> PathBuf {
+        let dir = self.dir.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    /// Runs the command on the store, in a project's folder.
+    pub(crate) fn run_in(&self, project: &str, words: &[&str]) -> Run {
+        let dir = self.project(project);
+        start(command().current_dir(dir).arg("--store").arg(self.root()).args(words))
+    }
+
+    /// The names of all workspaces' folders.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let store = Store::open(self.root(), options().read_only(true)).unwrap();
+        store.workspaces().unwrap().into_iter().map(|entry| entry.name).collect()
     }
 
     /// Runs the command on the store, and checks that no byte, name or time of it changed.
