@@ -19,6 +19,7 @@ pub use token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
+use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Draft, Key, KeyKind, Log, Receipt, Revision, Seq, State};
 use crate::store::Workspace;
 use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
@@ -468,15 +469,19 @@ fn plan(
         at += 1;
         at - 1
     };
-    // Who writes here for the first time says so first: what the session's file says will be gone one day.
+    // Who writes here for the first time says so first: what the session's file says will be gone one day. A commit that
+    // is full leaves it to the next.
     if let Some(session) = log.session()
         && index.writer(session.id()).is_none()
     {
-        let (label, pid) = (session.label(), session.pid());
-        let version = env!("CARGO_PKG_VERSION").into();
-        push(session_key(session.id()), &Event::SessionStarted { label, version, pid });
-        for binding in log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding)) {
-            push(Key::none(), &Event::WorkspaceBound(binding.clone()));
+        let bindings = log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding));
+        if plan.events.len() + 1 + bindings.clone().count() <= usize::from(MAX_COUNT) {
+            let (label, pid) = (session.label(), session.pid());
+            let version = env!("CARGO_PKG_VERSION").into();
+            push(session_key(session.id()), &Event::SessionStarted { label, version, pid });
+            for binding in bindings {
+                push(Key::none(), &Event::WorkspaceBound(binding.clone()));
+            }
         }
     }
     let mut last: Vec<(TaskId, usize)> = plan.changed.iter().map(|id| (id.clone(), usize::MAX)).collect();

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{CommitOptions, Committed, Op, Snapshot, Tasks};
+use super::{CommitOptions, Committed, Op, Snapshot, TaskExpect, Tasks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Field, Item, TaskId, vocabulary};
+use crate::log::Seq;
 use crate::store::{Options, Place, Store};
 use crate::view::Index;
 
@@ -118,23 +119,41 @@ impl TaskStore {
         }
     }
 
+    /// Where a task is, its values not looked at: a blob that is missing keeps nobody from finding its task.
+    fn look(&self, id: &str) -> Result<Found> {
+        let mut found = Found::default();
+        for (_, home) in self.homes()? {
+            let looked = home.and_then(|home| {
+                Ok((home.read(|_, index| index.entry(id).map(|e| (e.live().is_some(), e.seq())))?, home))
+            });
+            match looked {
+                Ok((Some((true, _)), home)) => found.live.push(home),
+                Ok((Some((false, seq)), _)) => found.dead = Some(seq),
+                Ok((None, _)) => {}
+                Err(e) => found.unread = found.unread.or(Some(e)),
+            }
+        }
+        Ok(found)
+    }
+
     /// The one workspace a task is at home in.
     ///
     /// # Errors
     /// [`ErrorKind::NoTask`], [`ErrorKind::TaskDeleted`]; [`ErrorKind::CrossWorkspace`] if it is in two.
     pub fn home_of(&self, id: &TaskId) -> Result<Tasks> {
-        let mut found = self.get(id.as_str())?.into_iter();
-        match (found.next(), found.next()) {
-            (Some(one), None) => Ok(one.home),
-            (Some(one), Some(other)) => Err(cross((id, &one.home), (id, &other.home))),
-            (None, _) => {
-                for (_, home) in self.homes()? {
-                    match home.and_then(|home| home.require(id)) {
-                        Err(e) if matches!(e.kind(), ErrorKind::TaskDeleted { .. }) => return Err(e),
-                        _ => {}
-                    }
-                }
-                Err(Error::new(ErrorKind::NoTask { id: id.to_string() }, "find", self.store.root()))
+        let Found { live, dead, unread } = self.look(id.as_str())?;
+        let mut live = live.into_iter();
+        match (live.next(), live.next(), unread, dead) {
+            (Some(one), None, ..) => Ok(one),
+            (Some(one), Some(other), ..) => Err(cross((id, &one), (id, &other))),
+            (None, _, Some(unread), _) => Err(unread),
+            (None, _, None, dead) => {
+                let id = id.to_string();
+                let kind = match dead {
+                    Some(seq) => ErrorKind::TaskDeleted { id, seq },
+                    None => ErrorKind::NoTask { id },
+                };
+                Err(Error::new(kind, "find", self.store.root()))
             }
         }
     }
@@ -162,10 +181,10 @@ impl TaskStore {
     /// Refuses an id that is taken in another workspace: a look before the commit, not a promise.
     fn not_elsewhere(&self, item: &Item, home: &Tasks) -> Result<()> {
         let Some(id) = item.text(&Field::Id) else { return Ok(()) };
-        for other in self.get(&id).unwrap_or_default() {
-            if other.home.workspace().name() != home.workspace().name() {
+        for other in self.look(&id)?.live {
+            if other.workspace().name() != home.workspace().name() {
                 let kind = ErrorKind::TaskExists { id: id.into_owned() };
-                return Err(Error::new(kind, "create in", other.home.workspace().log().paths().dir()));
+                return Err(Error::new(kind, "create in", other.workspace().log().paths().dir()));
             }
         }
         Ok(())
@@ -182,7 +201,7 @@ impl TaskStore {
         let named: Vec<TaskId> = ops
             .iter()
             .flat_map(|op| op.ids())
-            .chain(options.expect.iter().map(|(id, _)| id))
+            .chain(options.expect.iter().filter(|(_, e)| *e != TaskExpect::Absent).map(|(id, _)| id))
             .cloned()
             .collect();
         let made: Vec<String> = ops.iter().filter_map(created).collect();
@@ -210,6 +229,16 @@ impl TaskStore {
         let committed = home.commit(ops, options)?;
         Ok((home, committed))
     }
+}
+
+/// Where a task was found.
+#[derive(Debug, Default)]
+struct Found {
+    live: Vec<Tasks>,
+    /// Its deletion's number, where it was deleted.
+    dead: Option<Seq>,
+    /// Why a workspace could not be asked.
+    unread: Option<Error>,
 }
 
 /// The task that an operation makes.

@@ -123,9 +123,10 @@ impl Index {
         let event = match Event::decode(envelope) {
             Ok(Some(event)) => event,
             // Unknown to this release; the log has seen to it.
-            Ok(None) => return,
+            Ok(None) => return self.pass(envelope, undo),
             Err(bad) => {
                 let label = kinds::name(envelope.kind).unwrap_or("event");
+                self.pass(envelope, undo);
                 return note(
                     &mut self.findings,
                     &mut self.findings_seen,
@@ -155,6 +156,25 @@ impl Index {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A state event that changes nothing here is counted all the same: who expects a revision means the log's.
+    fn pass(&mut self, envelope: &Envelope<'_>, undo: Option<&mut Undo>) {
+        if envelope.key_kind != KeyKind::TASK || envelope.revision.0 == 0 {
+            return;
+        }
+        let Some(place) = self.tasks.get_mut(envelope.key) else { return };
+        if let Some(undo) = undo {
+            undo.tasks.push((TaskId::of_log(envelope.key), Some(place.clone())));
+        }
+        let (revision, seq) = (envelope.revision, envelope.seq);
+        match place {
+            Entry::Live(task) => {
+                let task = Arc::make_mut(task);
+                (task.revision, task.seq) = (revision, seq);
+            }
+            Entry::Dead(tombstone) => *tombstone = Tombstone { revision, seq },
         }
     }
 
