@@ -127,6 +127,17 @@ impl Value {
         }
     }
 
+    /// Whether it is an array of nothing but strings.
+    pub fn is_strings(&self) -> bool {
+        match self {
+            Value::Strings(_) => true,
+            Value::Raw(text) if text.starts_with('[') => {
+                serde_json::from_str::<Vec<Cow<'_, str>>>(text).is_ok()
+            }
+            _ => false,
+        }
+    }
+
     /// The strings of the array it is, those of its elements that are strings.
     pub fn as_strings(&self) -> Vec<Arc<str>> {
         match self {

@@ -18,6 +18,7 @@ pub use token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
+use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Draft, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
 use crate::store::Workspace;
 use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
@@ -472,15 +473,12 @@ impl Asked {
         };
         self.check_expectations(state, index)?;
         let mut at = 0;
-        let mut push = |key: Key, event: Event| {
-            if at == 0 {
-                at += introduce(log, index, draft);
-            }
+        *self.planned() = Plan::of(index, &self.ops, &mut |key, event| {
             draft.push(event.to_new(key).meaning(Box::new(event)));
             at += 1;
             at - 1
-        };
-        *self.planned() = Plan::of(index, &self.ops, &mut push)?;
+        })?;
+        introduce(log, index, draft);
         Ok(())
     }
 
@@ -503,21 +501,20 @@ impl Asked {
     }
 }
 
-/// Who writes here for the first time says so before anything else: what its session's file says will be gone one day.
-/// Returns how many events that took.
-fn introduce(log: &Log, index: &Index, draft: &mut Draft) -> usize {
-    let Some(session) = log.session().filter(|session| index.writer(session.id()).is_none()) else {
-        return 0;
-    };
+/// Who writes here for the first time says so in the same commit: what its session's file says will be gone one day. A
+/// commit that is full leaves it to the next.
+fn introduce(log: &Log, index: &Index, draft: &mut Draft) {
+    let Some(session) = log.session().filter(|session| index.writer(session.id()).is_none()) else { return };
+    let bindings = log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding));
+    let count = draft.count();
+    if count == 0 || count + 1 + bindings.clone().count() > usize::from(MAX_COUNT) {
+        return;
+    }
     let (label, pid) = (session.label(), session.pid());
     let version = env!("CARGO_PKG_VERSION").into();
     let started = Event::SessionStarted { label, version, pid };
     draft.push(started.to_new(session_key(session.id())));
-    let unknown = log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding));
-    let mut count = 1;
-    for binding in unknown {
+    for binding in bindings {
         draft.push(Event::WorkspaceBound(binding.clone()).to_new(Key::none()));
-        count += 1;
     }
-    count
 }

@@ -7,14 +7,17 @@ use crate::event::{Field, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId
 use crate::log::format::MAX_BODY;
 use crate::log::{Durability, Expect, Log, OpId, Revision, Seq};
 
+use super::rules::check_size;
 use super::token::Token;
 
 /// A field value whose text is longer than this is kept as a blob.
 pub const VALUE_INLINE_MAX: u64 = 64 << 10;
 /// Where a commit would not fit its frame, the largest values become blobs, down to this length.
 const VALUE_SPILL_MIN: u64 = 512;
-/// What of a frame is left to ids, envelopes and what commits add to what was asked.
+/// What of a frame is left to keys and envelopes.
 const FRAME_SLACK: u64 = 1 << 20;
+/// What an operation takes beside the values it brings.
+const OP_WEIGHT: u64 = 256;
 
 /// One change that is asked for. All of a commit's are judged in their order, each on what those before it leave.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,13 +218,53 @@ impl Op {
         }
     }
 
+    /// The item it makes or takes over.
+    fn item(&self) -> Option<&Item> {
+        match self {
+            Op::Create { item, .. } | Op::Delegate { child: item, .. } => Some(item),
+            Op::Import(record) => Some(&record.item),
+            _ => None,
+        }
+    }
+
+    /// About how many bytes of a frame it takes, keys and envelopes apart.
+    fn weight(&self) -> u64 {
+        let mine = match self {
+            Op::Patch { patch, .. } => {
+                let set = patch.set.iter().map(|(field, value)| field.name().len() as u64 + value.json_len());
+                let unset = patch.unset.iter().map(|field| field.name().len() as u64 + 2);
+                set.chain(unset).chain(patch.drop_children.iter().map(|id| id.len() as u64 + 2)).sum()
+            }
+            Op::Rename { title, .. } => title.json_len(),
+            // It goes to the parent too.
+            Op::Complete { summary, .. } => summary.as_ref().map_or(0, |summary| summary.json_len() * 2),
+            Op::Remove { ids, .. } => ids.iter().map(|id| id.as_str().len() as u64).sum(),
+            Op::Import(record) => record
+                .evidence
+                .iter()
+                .map(|(source, value)| source.len() as u64 + value.json_len())
+                .sum::<u64>(),
+            _ => 0,
+        };
+        mine + self.item().map_or(0, Item::json_len) + OP_WEIGHT
+    }
+
     /// Adds what it asks for to the hash of a request.
     fn hash(&self, hasher: &mut blake3::Hasher) {
         let text = |hasher: &mut blake3::Hasher, text: &str| {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         };
-        let value = |hasher: &mut blake3::Hasher, value: &Value| text(hasher, &value.to_json());
-        let item = |hasher: &mut blake3::Hasher, item: &Item| text(hasher, &item.to_json());
+        let value = |hasher: &mut blake3::Hasher, value: &Value| match value {
+            Value::Blob { id, len } => drop(hasher.update(&len.to_le_bytes()).update(&id.0)),
+            value => text(hasher, &value.to_json()),
+        };
+        let item = |hasher: &mut blake3::Hasher, item: &Item| {
+            hasher.update(&(item.fields().len() as u64).to_le_bytes());
+            for (field, v) in item.fields() {
+                text(hasher, field.name());
+                value(hasher, v);
+            }
+        };
         match self {
             Op::Create { item: it, again } => {
                 text(hasher, if *again { "create again" } else { "create" });
@@ -274,6 +317,12 @@ impl Op {
                 text(hasher, "import");
                 text(hasher, record.id.as_str());
                 item(hasher, &record.item);
+                text(hasher, &record.source);
+                hasher.update(&(record.evidence.len() as u64).to_le_bytes());
+                for (source, v) in &record.evidence {
+                    text(hasher, source);
+                    value(hasher, v);
+                }
             }
             Op::SetRules(table) => {
                 text(hasher, "rules");
@@ -331,6 +380,10 @@ pub(super) fn must_spill(ops: &[Op]) -> bool {
 
 /// Moves values that are too large for an event, or together too large for a frame, into blobs.
 pub(super) fn spill(log: &Log, ops: &mut [Op]) -> Result<()> {
+    for item in ops.iter().filter_map(Op::item) {
+        check_size((item.json_len(), item.fields().len()), (0, 0))?;
+    }
+    let mut inline: u64 = ops.iter().map(Op::weight).sum();
     let mut values: Vec<&mut Value> = ops.iter_mut().flat_map(Op::values_mut).collect();
     if let Some(value) = values.iter().find(|value| value.json_len() > ITEM_LEN_MAX) {
         let kind = ErrorKind::TooLarge { what: "a value's bytes", len: value.json_len(), max: ITEM_LEN_MAX };
@@ -341,7 +394,6 @@ pub(super) fn spill(log: &Log, ops: &mut [Op]) -> Result<()> {
         return Ok(());
     }
     values.sort_by_key(|value| std::cmp::Reverse(value.json_len()));
-    let mut inline: u64 = values.iter().map(|value| value.json_len()).sum();
     let mut moved = Vec::new();
     for value in values {
         let len = value.json_len();

@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
                 return refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq });
             }
         };
-        check_size(item.json_len(), item.fields().len())?;
+        check_size((item.json_len(), item.fields().len()), (0, 0))?;
         for field in [Field::DelegatedToId, Field::AwaitingChildId, Field::CompletedByChildId] {
             if item.get(&field).is_some() {
                 return ruled(&field, verb(&field));
@@ -198,7 +198,14 @@ impl<'a> Plan<'a> {
                 return ruled(field, verb(field));
             }
             let old = task.item.get(field);
+            if old == Some(value) {
+                continue;
+            }
             if *field == Field::ChildIds {
+                if !value.is_strings() {
+                    let why = format!("childIds of {id} is to be an array of strings");
+                    return refuse(ErrorKind::Invalid { what: "patch", why });
+                }
                 let there = task.child_ids();
                 let new: Vec<_> = value.as_strings().into_iter().filter(|id| !there.contains(id)).collect();
                 if new.is_empty() {
@@ -206,9 +213,6 @@ impl<'a> Plan<'a> {
                 }
                 bytes += new.iter().map(|id| id.len() as u64 + 3).sum::<u64>();
                 change.set.push((Field::ChildIds, Value::strings(new)));
-                continue;
-            }
-            if old == Some(value) {
                 continue;
             }
             count += usize::from(old.is_none());
@@ -226,6 +230,10 @@ impl<'a> Plan<'a> {
             if *field == Field::ChildIds {
                 return ruled(field, "name the ids to be dropped");
             }
+            count -= 1;
+            bytes = bytes.saturating_sub(
+                task.item.get(field).map_or(0, |old| old.json_len() + field.name().len() as u64 + 4),
+            );
             change.unset.push(field.clone());
         }
         if !patch.drop_children.is_empty() {
@@ -238,7 +246,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        check_size(bytes, count)?;
+        check_size((bytes, count), (task.bytes, task.item.fields().len()))?;
         if !change.is_empty() {
             self.emit(id, Event::Patched(change));
         }
@@ -250,7 +258,7 @@ impl<'a> Plan<'a> {
         if task.named && task.item.get(&Field::Task) == Some(title) {
             return Ok(());
         }
-        check_size(task.bytes + title.json_len(), task.item.fields().len())?;
+        check_grown(&task, &Field::Task, title)?;
         self.emit(id, Event::Renamed { title: title.clone() });
         Ok(())
     }
@@ -346,7 +354,7 @@ impl<'a> Plan<'a> {
             }
         }
         self.no_cycle(parent_id, &child_id)?;
-        let root = self.root_of(&parent)?;
+        let root = self.root_of(&parent);
         match self.entry(child_id.as_str()) {
             None => {
                 let mut item = child.clone();
@@ -395,9 +403,10 @@ impl<'a> Plan<'a> {
     }
 
     /// The top of a task's chain: what it says, else what walking up finds.
-    fn root_of(&self, task: &Task) -> Result<TaskId> {
-        if let Some(root) = task.text(&Field::RootTaskId).filter(|root| !root.is_empty()) {
-            return TaskId::new(&root);
+    fn root_of(&self, task: &Task) -> TaskId {
+        // An imported one may be no id at all.
+        if let Some(root) = task.text(&Field::RootTaskId).and_then(|root| TaskId::new(&root).ok()) {
+            return root;
         }
         let mut seen = HashSet::from([task.id.to_string()]);
         let mut top = task.id.clone();
@@ -407,7 +416,7 @@ impl<'a> Plan<'a> {
             top = above.id.clone();
             at = above.parent().map(|parent| parent.into_owned());
         }
-        Ok(top)
+        top
     }
 
     fn complete(&mut self, id: &TaskId, summary: Option<&Value>) -> Result<()> {
@@ -429,7 +438,7 @@ impl<'a> Plan<'a> {
         }
         if !done {
             if let Some(summary) = summary {
-                check_size(task.bytes + summary.json_len(), task.item.fields().len() + 1)?;
+                check_grown(&task, &Field::CompletionResultSummary, summary)?;
             }
             self.emit(id, Event::Finished { summary: summary.cloned() });
         }
@@ -499,7 +508,7 @@ impl<'a> Plan<'a> {
 
     fn import(&mut self, record: &ImportRecord) -> Result<()> {
         let ImportRecord { id, item, source, evidence } = record;
-        check_size(item.json_len(), item.fields().len())?;
+        check_size((item.json_len(), item.fields().len()), (0, 0))?;
         let hash: [u8; 32] = {
             let mut hasher = blake3::Hasher::new();
             for (field, value) in item.fields() {
@@ -589,13 +598,23 @@ fn id_of(item: &Item) -> Result<TaskId> {
     }
 }
 
-fn check_size(bytes: u64, fields: usize) -> Result<()> {
-    if bytes > ITEM_LEN_MAX {
+/// Refuses an item that grows over a limit: bytes and number of fields as they would be, and as they are. One that is
+/// over it already, by a status that came to 4,096 fields, may shrink and change.
+pub(super) fn check_size((bytes, fields): (u64, usize), (bytes_now, fields_now): (u64, usize)) -> Result<()> {
+    if bytes > ITEM_LEN_MAX.max(bytes_now) {
         return refuse(ErrorKind::TooLarge { what: "an item's bytes", len: bytes, max: ITEM_LEN_MAX });
     }
-    if fields > ITEM_FIELDS_MAX {
+    if fields > ITEM_FIELDS_MAX.max(fields_now) {
         let (len, max) = (fields as u64, ITEM_FIELDS_MAX as u64);
         return refuse(ErrorKind::TooLarge { what: "an item's number of fields", len, max });
     }
     Ok(())
+}
+
+/// The same for one field that gets a value.
+fn check_grown(task: &Task, field: &Field, value: &Value) -> Result<()> {
+    let (bytes, fields) = (task.bytes, task.item.fields().len());
+    let old = task.item.get(field);
+    let grown = (bytes + value.json_len()).saturating_sub(old.map_or(0, Value::json_len));
+    check_size((grown, fields + usize::from(old.is_none())), (bytes, fields))
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{CommitOptions, Committed, Op, Snapshot, Tasks};
+use super::{CommitOptions, Committed, Op, Snapshot, TaskExpect, Tasks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Field, Item, TaskId, vocabulary};
+use crate::log::Seq;
 use crate::store::{Options, Place, Store};
 use crate::view::Index;
 
@@ -118,23 +119,41 @@ impl TaskStore {
         }
     }
 
+    /// Where a task is, its values not looked at: a blob that is missing keeps nobody from finding its task.
+    fn look(&self, id: &str) -> Result<Found> {
+        let mut found = Found::default();
+        for (_, home) in self.homes()? {
+            let looked = home.and_then(|home| {
+                Ok((home.read(|_, index| index.entry(id).map(|e| (e.live().is_some(), e.seq())))?, home))
+            });
+            match looked {
+                Ok((Some((true, _)), home)) => found.live.push(home),
+                Ok((Some((false, seq)), home)) => found.dead.push((home, seq)),
+                Ok((None, _)) => {}
+                Err(e) => found.unread = found.unread.or(Some(e)),
+            }
+        }
+        Ok(found)
+    }
+
     /// The one workspace a task is at home in.
     ///
     /// # Errors
     /// [`ErrorKind::NoTask`], [`ErrorKind::TaskDeleted`]; [`ErrorKind::CrossWorkspace`] if it is in two.
     pub fn home_of(&self, id: &TaskId) -> Result<Tasks> {
-        let mut found = self.get(id.as_str())?.into_iter();
-        match (found.next(), found.next()) {
-            (Some(one), None) => Ok(one.home),
-            (Some(one), Some(other)) => Err(cross((id, &one.home), (id, &other.home))),
-            (None, _) => {
-                for (_, home) in self.homes()? {
-                    match home.and_then(|home| home.require(id)) {
-                        Err(e) if matches!(e.kind(), ErrorKind::TaskDeleted { .. }) => return Err(e),
-                        _ => {}
-                    }
-                }
-                Err(Error::new(ErrorKind::NoTask { id: id.to_string() }, "find", self.store.root()))
+        let Found { live, dead, unread } = self.look(id.as_str())?;
+        let mut live = live.into_iter();
+        match (live.next(), live.next(), unread, dead) {
+            (Some(one), None, ..) => Ok(one),
+            (Some(one), Some(other), ..) => Err(cross((id, &one), (id, &other))),
+            (None, _, Some(unread), _) => Err(unread),
+            (None, _, None, dead) => {
+                let id = id.to_string();
+                let kind = match dead.first() {
+                    Some((_, seq)) => ErrorKind::TaskDeleted { id, seq: *seq },
+                    None => ErrorKind::NoTask { id },
+                };
+                Err(Error::new(kind, "find", self.store.root()))
             }
         }
     }
@@ -150,12 +169,7 @@ impl TaskStore {
 
     /// Where a task was deleted. A workspace that cannot be read has been told of by whoever looked for the living.
     fn grave(&self, id: &TaskId) -> Result<Option<Tasks>> {
-        for home in self.homes()?.into_iter().filter_map(|(_, home)| home.ok()) {
-            if home.read(|_, index| index.tombstone(id.as_str()).is_some())? {
-                return Ok(Some(home));
-            }
-        }
-        Ok(None)
+        Ok(self.look(id.as_str())?.dead.into_iter().next().map(|(home, _)| home))
     }
 
     /// Creates a task: at home where its parent is, if it names one that is there, else in `place`.
@@ -203,20 +217,17 @@ impl TaskStore {
     /// a look before the commit, not a promise.
     fn not_elsewhere(&self, item: &Item, again: bool, home: &Tasks) -> Result<()> {
         let Some(id) = item.text(&Field::Id) else { return Ok(()) };
-        for (_, other) in
-            self.homes()?.into_iter().filter(|(name, _)| !again && name != home.workspace().name())
-        {
-            let Ok(other) = other else { continue };
-            if let Some(tombstone) = other.read(|_, index| index.tombstone(&id))? {
-                let kind = ErrorKind::TaskDeleted { id: id.into_owned(), seq: tombstone.seq };
-                return Err(Error::new(kind, "create in", other.workspace().log().paths().dir()));
-            }
+        // A workspace that cannot be read, damaged for good perhaps, keeps nobody from creating tasks in another.
+        let Found { live, dead, .. } = self.look(&id)?;
+        let name = home.workspace().name();
+        let is_other = |tasks: &Tasks| tasks.workspace().name() != name;
+        let refuse =
+            |other: &Tasks, kind| Err(Error::new(kind, "create in", other.workspace().log().paths().dir()));
+        if let Some(other) = live.iter().find(|other| is_other(other)) {
+            return refuse(other, ErrorKind::TaskExists { id: id.into_owned() });
         }
-        for other in self.get(&id).unwrap_or_default() {
-            if other.home.workspace().name() != home.workspace().name() {
-                let kind = ErrorKind::TaskExists { id: id.into_owned() };
-                return Err(Error::new(kind, "create in", other.home.workspace().log().paths().dir()));
-            }
+        if let Some((other, seq)) = dead.iter().find(|(other, _)| !again && is_other(other)) {
+            return refuse(other, ErrorKind::TaskDeleted { id: id.into_owned(), seq: *seq });
         }
         Ok(())
     }
@@ -232,7 +243,7 @@ impl TaskStore {
         let named: Vec<TaskId> = ops
             .iter()
             .flat_map(|op| op.ids())
-            .chain(options.expect.iter().map(|(id, _)| id))
+            .chain(options.expect.iter().filter(|(_, e)| *e != TaskExpect::Absent).map(|(id, _)| id))
             .cloned()
             .collect();
         let made: Vec<String> = ops.iter().filter_map(created).collect();
@@ -266,6 +277,16 @@ impl TaskStore {
 
 fn parent_of(item: &Item) -> Result<Option<TaskId>> {
     item.text(&Field::ParentTaskId).filter(|id| !id.is_empty()).map(|id| TaskId::new(&id)).transpose()
+}
+
+/// Where a task was found.
+#[derive(Debug, Default)]
+struct Found {
+    live: Vec<Tasks>,
+    /// Where it was deleted, and by which event.
+    dead: Vec<(Tasks, Seq)>,
+    /// Why a workspace could not be asked.
+    unread: Option<Error>,
 }
 
 /// The task that an operation makes.

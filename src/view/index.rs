@@ -155,9 +155,10 @@ impl Index {
         let event = match known.map_or_else(|| Event::decode(envelope), |event| Ok(Some(event))) {
             Ok(Some(event)) => event,
             // Unknown to this release; the log has seen to it.
-            Ok(None) => return,
+            Ok(None) => return self.pass(envelope, remember),
             Err(bad) => {
                 let label = kinds::name(envelope.kind).unwrap_or("event");
+                self.pass(envelope, remember);
                 return note(
                     &mut self.findings,
                     &mut self.findings_seen,
@@ -185,6 +186,26 @@ impl Index {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A state event that changes nothing here is counted all the same: who expects a revision means the log's.
+    fn pass(&mut self, envelope: &Envelope<'_>, remember: bool) {
+        if envelope.key_kind != KeyKind::TASK || envelope.revision.0 == 0 {
+            return;
+        }
+        let Some(place) = self.tasks.get_mut(envelope.key) else { return };
+        if remember {
+            let (id, before) = (TaskId::of_log(envelope.key), place.clone());
+            self.undo.tasks.push(Replaced::Entry(id, Some(before)));
+        }
+        let (revision, seq) = (envelope.revision, envelope.seq);
+        match place {
+            Entry::Live(task) => {
+                let task = Arc::make_mut(task);
+                (task.revision, task.seq) = (revision, seq);
+            }
+            Entry::Dead(tombstone) => *tombstone = Tombstone { revision, seq },
         }
     }
 

@@ -108,10 +108,12 @@ fn matches(query: &Query, task: &Task) -> bool {
 }
 
 fn compare(sort: Sort, a: &Task, b: &Task) -> Ordering {
-    let number = |task: &Task, field: &Field| task.item.get(field).and_then(Value::as_f64).unwrap_or(0.0);
+    // `-0` is 0 here: a sum of two that are equal.
+    let number =
+        |task: &Task, field: &Field| task.item.get(field).and_then(Value::as_f64).unwrap_or(0.0) + 0.0;
     let by_number = |field: &Field| number(b, field).total_cmp(&number(a, field));
     let order = match sort {
-        Sort::Time => b.ts().total_cmp(&a.ts()),
+        Sort::Time => by_number(&Field::Ts),
         Sort::Created => b.created.cmp(&a.created),
         Sort::Changed => b.seq.cmp(&a.seq),
         Sort::Cost => by_number(&Field::TotalCost),

@@ -1,8 +1,11 @@
 //! `foldlog verify`: every byte that is vouched for, checked. Writes nothing, takes no lock.
 
-use foldlog::ErrorKind;
+use foldlog::log::fold::{Fold as _, Meanings};
+use foldlog::log::scan::Content;
 use foldlog::store::inspect::{self, NamedBlobs};
 use foldlog::vfs::os::Os;
+use foldlog::view::Index;
+use foldlog::{ErrorKind, Finding};
 
 use crate::args::Global;
 use crate::exit::Exit;
@@ -34,17 +37,24 @@ pub(crate) fn run(global: &Global, out: &mut Out) -> Result<Exit, Failure> {
 fn workspace(subject: &Subject, out: &mut Out) -> Result<Exit, Failure> {
     let (mut events, mut commits) = (0, 0);
     let mut blobs = NamedBlobs::default();
+    let mut tasks = Index::default();
     let found = inspect::workspace(&Os, &subject.dir, &mut |visit| {
         if !visit.located.frame.header.kind.is_control() {
             events += u64::from(visit.located.frame.header.count);
             commits += 1;
         }
         blobs.note(visit);
+        if let Content::Commit(commit) = &visit.located.content {
+            tasks.apply(commit, Meanings::unknown(), false);
+        }
     });
     let mut found = match found {
         Err(error) if matches!(error.kind(), ErrorKind::Damaged(_)) => return damaged(&error, out),
         found => found?,
     };
+    // What today's rules of tasks would have refused; the log holds it all the same.
+    let of_tasks = tasks.findings().iter().cloned();
+    found.findings.extend(of_tasks.map(|finding| Finding { file: subject.dir.clone(), ..finding }));
     blobs.check(&Os, &subject.dir, &mut |finding| found.findings.push(finding));
     found.findings.iter().try_for_each(|finding| out.finding(finding))?;
     let exit = Exit::of_severity(found.worst());
