@@ -11,7 +11,7 @@
 //!
 //! From the bottom up: [`vfs`] is every system call, real or simulated; [`session`] says which processes live;
 //! [`mod@log`] is the engine; [`store`] finds and makes logs; [`event`] is the vocabulary, [`view`] folds it, [`task`] has
-//! the rules. The bytes are specified in `format-spec/`.
+//! the rules; [`legacy`] reads the JSON folders of older hosts. The bytes are specified in `format-spec/`.
 //!
 //! # Concurrency
 //! All handles are `Send` and `Sync`. Any number of threads and processes may use one store at the same time. After a

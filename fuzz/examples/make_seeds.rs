@@ -103,6 +103,57 @@ fn controls(seq: u64) -> Vec<Control> {
     ]
 }
 
+/// Legacy folders: which file, and its text with `'` for `"`.
+fn legacy() -> Vec<(&'static str, Vec<(u8, String)>)> {
+    let item =
+        |id: &str, rest: &str| format!("{{'id':'{id}','number':1,'ts':1786000000000,{rest}'totalCost':0.5}}");
+    let good =
+        item("a", "'task':'title','tokensIn':7,'status':'delegated','childIds':['b'],'awaitingChildId':'b',");
+    let worse = item("a", "'task':'Task #1 (Incomplete)','tokensIn':0,'size':0,'x':{'k':[1,1.50,null]},");
+    let other = item("b", "'task':'\\ud83d','status':null,'parentTaskId':'a',");
+    let ui = "[{'ts':1786000000001,'type':'say','say':'text','text':'title'},{'ts':1786000000002,'type':'say',\
+              'say':'api_req_started','text':'{\\'tokensIn\\':7,\\'cost\\':0.5}'}]";
+    let api = "[{'role':'user','content':[{'type':'text','text':'<task>t</task>'}],'ts':1786000000000}]";
+    vec![
+        ("one", vec![(0, good.clone())]),
+        (
+            "conflict",
+            vec![
+                (0, worse.clone()),
+                (9, format!("{{'version':1,'entries':[{good},{other}]}}")),
+                (5, ui.into()),
+            ],
+        ),
+        (
+            "copies",
+            vec![
+                (1, good.clone()),
+                (2, worse.clone()),
+                (3, other.clone()),
+                (4, good.clone()),
+                (7, other.clone()),
+            ],
+        ),
+        ("messages", vec![(5, ui.into()), (6, api.into()), (8, api.into())]),
+        (
+            "cut",
+            vec![
+                (9, format!("[{good},{other}")),
+                (10, format!("[{good}][{other},]]")),
+                (0, good[..40].into()),
+            ],
+        ),
+        (
+            "states",
+            vec![
+                (12, format!("{{'taskHistory':'{}'}}", format!("[{good}]").replace('\'', "\\'"))),
+                (13, format!("[{other},{}]", item("../x", ""))),
+                (11, worse),
+            ],
+        ),
+    ]
+}
+
 fn main() -> io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let write = |target: &str, name: &str, bytes: &[u8]| {
@@ -129,6 +180,13 @@ fn main() -> io::Result<()> {
         // vouched, durable, word and the made summary come first; zeros do.
         write("classify", name, &[&[0; 96], &with_header(frames)[..]].concat())?;
         write("segment_mutate", name, frames)?;
+    }
+    for (name, files) in legacy() {
+        let parts: Vec<Vec<u8>> = files
+            .iter()
+            .map(|(which, text)| [&[*which], text.replace('\'', "\"").as_bytes()].concat())
+            .collect();
+        write("import_legacy", name, &parts.join(&0xff))?;
     }
     let body =
         |seq: u64, count: u16, body: &[u8]| [&seq.to_le_bytes()[..], &count.to_le_bytes(), body].concat();

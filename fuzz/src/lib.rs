@@ -114,3 +114,31 @@ pub fn check_verdicts(summary: &Summary, hints: &[Hints]) {
         }
     }
 }
+
+/// The files of a small legacy folder: each starts with a byte that says which, and ends at a byte 0xff, which is in no
+/// UTF-8 text.
+pub fn legacy_tree(data: &[u8]) -> Vec<(String, &[u8])> {
+    const FILES: [&str; 14] = [
+        "tasks/a/history_item.json",
+        "tasks/a/.history_item.json.new_1_2.tmp",
+        "tasks/a/.history_item.json.bak_1_2.tmp",
+        "tasks/a/history_item.20260815-101112.bak.json",
+        "tasks/a/._index.extract.json",
+        "tasks/a/ui_messages.json",
+        "tasks/a/api_conversation_history.json",
+        "tasks/b/history_item.json",
+        "tasks/b/claude_messages.json",
+        "tasks/_index.json",
+        "tasks/._index.json.new_1_2.tmp",
+        "tasks/_index.task.1.bak.json",
+        "global-state.json",
+        "state/taskHistory.json",
+    ];
+    let parts = data.split(|b| *b == 0xff).take(16);
+    parts
+        .filter_map(|part| {
+            let (which, bytes) = part.split_first()?;
+            Some((format!("/host/{}", FILES[usize::from(*which) % FILES.len()]), bytes))
+        })
+        .collect()
+}

@@ -109,16 +109,27 @@ impl Look {
         let mut look = Look { complete: true, ..Look::default() };
         let entries = vfs.list(tasks).context(ACT, tasks)?;
         look.lists(vfs, tasks, &entries);
-        let folders: Vec<&Entry> =
-            entries.iter().filter(|e| matches!(e.kind, FileKind::Dir | FileKind::Symlink)).collect();
+        let is_folder = |e: &&Entry| match e.kind {
+            FileKind::Dir => true,
+            FileKind::Symlink => kind_of(&e.name).is_none(),
+            _ => false,
+        };
+        let folders: Vec<&Entry> = entries.iter().filter(is_folder).collect();
         let total = folders.len() as u64;
         look.folders_total = total;
         for (done, entry) in folders.into_iter().enumerate() {
             step(done as u64, total)?;
             let path = tasks.join(&entry.name);
+            if entry.kind != FileKind::Symlink {
+                look.folder(vfs, &path, &entry.name);
+                continue;
+            }
             // A folder may have been moved elsewhere, with a link in its place.
-            let linked = (entry.kind == FileKind::Symlink).then(|| vfs.canonicalize(&path).ok()).flatten();
-            look.folder(vfs, linked.as_deref().unwrap_or(&path), &entry.name);
+            match vfs.canonicalize(&path).and_then(|real| Ok((vfs.stat(&real)?.kind, real))) {
+                Ok((FileKind::Dir, real)) => look.folder(vfs, &real, &entry.name),
+                Ok(_) => {}
+                Err(e) => look.unlisted(&entry.name, &e),
+            }
         }
         step(total, total)?;
         look.states(vfs, tasks, states)?;
@@ -143,9 +154,8 @@ impl Look {
 
     /// The files in the tasks folder itself.
     fn lists(&mut self, vfs: &dyn Vfs, tasks: &Path, entries: &[Entry]) {
-        let files = entries.iter().filter(|entry| entry.kind == FileKind::File);
         let mut named: Vec<(Kind, &str)> =
-            files.filter_map(|entry| Some((kind_of(&entry.name)?, &*entry.name))).collect();
+            entries.iter().filter_map(|entry| Some((kind_of(&entry.name)?, &*entry.name))).collect();
         named.retain(|(_, name)| !name.contains(RECORD) && !name.starts_with("history_item."));
         self.group(vfs, tasks, &mut named, None, entries, INDEX);
     }
@@ -161,18 +171,19 @@ impl Look {
             self.debris.push(Debris { name: name.into(), kind });
             return;
         }
+        // Under this name the system does not have it.
+        if name.contains(char::REPLACEMENT_CHARACTER) {
+            let why = "the name is not Unicode".into();
+            self.set_aside.push(SetAside { id: name.into(), source: format!("{name}/"), why });
+            return;
+        }
         let entries = match vfs.list(path) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 self.doubtful.insert(path.into(), Seen::Gone);
                 return;
             }
-            Err(e) => {
-                self.find(format!("{name}/"), Some(name), What::Unreadable, e.to_string());
-                self.complete = false;
-                self.folders.insert(name.into(), Folder { unread: true, ..Folder::default() });
-                return;
-            }
+            Err(e) => return self.unlisted(name, &e),
         };
         let files: Vec<String> =
             entries.iter().filter(|e| e.kind == FileKind::File).map(|e| e.name.clone()).collect();
@@ -192,11 +203,6 @@ impl Look {
             self.debris.push(Debris { name: name.into(), kind });
             return;
         }
-        if name.contains(char::REPLACEMENT_CHARACTER) {
-            let why = "the name is not Unicode".into();
-            self.set_aside.push(SetAside { id: name.into(), source: format!("{name}/"), why });
-            return;
-        }
         if let Err(e) = TaskId::new(name) {
             let why = e.kind().to_string();
             self.set_aside.push(SetAside { id: name.into(), source: format!("{name}/"), why });
@@ -204,6 +210,13 @@ impl Look {
         }
         self.folders.insert(name.into(), Folder { path: Some(path.into()), files, ..Folder::default() });
         self.group(vfs, path, &mut named, Some(name), &entries, RECORD);
+    }
+
+    /// A folder of which nothing can be known.
+    fn unlisted(&mut self, name: &str, e: &io::Error) {
+        self.find(format!("{name}/"), Some(name), What::Unreadable, e.to_string());
+        self.complete = false;
+        self.folders.insert(name.into(), Folder { unread: true, ..Folder::default() });
     }
 
     /// The files of one folder: the main one first, then those that are copies of it, which count for less.
@@ -262,7 +275,13 @@ impl Look {
         for (path, name, asked) in all {
             match vfs.stat(&path) {
                 Ok(_) => {}
-                Err(e) if !asked && e.kind() == io::ErrorKind::NotFound => continue,
+                // `NotADirectory`: `state` is somebody's file.
+                Err(e)
+                    if !asked
+                        && matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+                {
+                    continue;
+                }
                 Err(e) if asked => {
                     if e.kind() == io::ErrorKind::NotFound {
                         let what = path.display().to_string();
@@ -356,6 +375,7 @@ impl Look {
             Ok(read) => read,
             Err(what) => {
                 self.find(file.name.clone(), file.task, what, String::new());
+                self.complete &= what != What::TooLarge;
                 return Some(());
             }
         };

@@ -1,8 +1,9 @@
 //! Which record of a task is right: a documented order, decided field by field.
 //!
 //! A pure function of the records and, where these disagree about something that messages can tell, of the messages.
-//! Messages arbitrate; what stands in the result stood in a record, unless there is none. The order in which records come in counts for nothing; time decides only between records that are as good as each
-//! other. `docs/import.md` has the order as a table.
+//! Messages arbitrate; what stands in the result stood in a record, unless there is none. The order in which records
+//! come in counts for nothing; time decides only between records that are as good as each other. `docs/import.md` has
+//! the order as a table.
 //!
 //! Fields move in groups. A field that the better record lacks may have been removed on purpose, so none is fetched
 //! from elsewhere by itself if hosts ever remove it.

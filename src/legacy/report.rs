@@ -14,8 +14,6 @@ pub enum What {
     TooLarge,
     /// The system did not let it be read. Nothing is concluded from that.
     Unreadable,
-    /// The name is not Unicode, so the file cannot be named.
-    NameNotUnicode,
     /// UTF-16 text.
     Utf16,
     /// Bytes that are not UTF-8; each stands as U+FFFD, as hosts read it.

@@ -260,6 +260,7 @@ fn unsafe_names_are_set_aside_and_debris_is_recognised() {
         ("/host/tasks/a/task_metadata.json", "{}"),
         ("/host/tasks/_index.json", &format!("[{},{},{}]", item("../../x"), item("CON"), item("z"))),
         ("/host/tasks/nul/history_item.json", &item("nul")),
+        ("/host/tasks/\u{fffd}/history_item.json", &item("x")),
         ("/host/tasks/_staging_a_1234/history_item.json", &item("s")),
         ("/host/tasks/_delegation_repair_intent.json", "{}"),
         ("/host/tasks/empty/.gitkeep", ""),
@@ -273,10 +274,19 @@ fn unsafe_names_are_set_aside_and_debris_is_recognised() {
     ]);
     machine.with_disk(|disk| disk.plant_symlink("/host/tasks/moved", "/real/moved")).unwrap();
     machine.with_disk(|disk| disk.plant_other("/host/tasks/pipe/history_item.json")).unwrap();
+    machine.with_disk(|disk| disk.plant_symlink("/host/tasks/_index.1.bak.json", "/real/x")).unwrap();
+    machine.with_disk(|disk| disk.plant_symlink("/host/tasks/unmounted", "/real/none")).unwrap();
+    machine
+        .with_disk(|disk| disk.plant_symlink("/host/tasks/notes", "/real/moved/history_item.json"))
+        .unwrap();
+    plant(&machine, "/host/state", b"a file");
     let found = found(&machine);
     assert_eq!(ids(&found), ["1784332598169", "a", "moved", "n", "z"]);
     let aside: Vec<_> = found.set_aside.iter().map(|s| (&*s.id, &*s.source)).collect();
-    assert_eq!(aside, [("../../x", "_index.json"), ("CON", "_index.json"), ("nul", "nul/")]);
+    assert_eq!(
+        aside,
+        [("../../x", "_index.json"), ("CON", "_index.json"), ("nul", "nul/"), ("\u{fffd}", "\u{fffd}/")]
+    );
     let debris: Vec<_> = found.debris.iter().map(|d| (&*d.name, d.kind)).collect();
     assert_eq!(
         debris,
@@ -295,6 +305,9 @@ fn unsafe_names_are_set_aside_and_debris_is_recognised() {
     assert_eq!(a.kept[0].record.to_json().replace('"', "'"), item("b"));
     assert_eq!(whats(&found, "a/history_item.json"), [What::IdDiffers]);
     assert_eq!(whats(&found, "pipe/history_item.json"), [What::Unreadable]);
+    assert_eq!(whats(&found, "_index.1.bak.json"), [What::Unreadable]);
+    assert_eq!(whats(&found, "../state/taskHistory.json"), []);
+    assert_eq!(whats(&found, "unmounted/"), [What::Unreadable]);
     assert!(!found.complete);
 }
 
@@ -575,6 +588,8 @@ fn file_replaced_at_any_call_is_never_taken_for_less() {
         for len in 1..12 {
             for keep in [Some(bak), Some(new), None] {
                 let (machine, all) = busy();
+                // Only its folder has the record, and messages that would make a poorer one.
+                plant(&machine, "/host/tasks/_index.json", index(&all[1..]).as_bytes());
                 let dir = Path::new("/host/tasks/t0");
                 let file = dir.join("history_item.json");
                 let writer = machine.process("writer");
@@ -598,6 +613,91 @@ fn file_replaced_at_any_call_is_never_taken_for_less() {
                 whole_or_unstable(read(&vfs, "/host"), &all, &format!("call {at}, {len} calls, {keep:?}"));
             }
         }
+    }
+}
+
+#[test]
+fn file_that_was_there_in_an_earlier_look_is_waited_for() {
+    let with_x = |machine: &SimMachine, x: &str| {
+        plant(machine, "/host/tasks/_index.json", b"[]");
+        plant(machine, "/host/tasks/x/history_item.json", x.replace('\'', "\"").as_bytes());
+    };
+    let calls_of = |x: &str, looks: u32| {
+        let (machine, _) = busy();
+        with_x(&machine, x);
+        let vfs = Meanwhile::new(&machine, |_, _| ());
+        assert_eq!(read(&vfs, "/host").unwrap().looks, looks);
+        vfs.calls.into_inner()
+    };
+    let (one_look, all_calls) = (calls_of(&item("x"), 1), calls_of("damaged", 2));
+    assert!(2 * one_look < all_calls);
+    let mut unstable = 0;
+    for at in one_look..all_calls {
+        for len in 1..12 {
+            let (machine, all) = busy();
+            with_x(&machine, "damaged");
+            let file = "/host/tasks/t1/history_item.json";
+            let writer = machine.process("writer");
+            let vfs = Meanwhile::new(&machine, |n, _| {
+                if n == at {
+                    writer.unlink(Path::new(file)).unwrap();
+                } else if n == at + len {
+                    plant(&machine, file, item("t1").replace('\'', "\"").as_bytes());
+                }
+            });
+            match read(&vfs, "/host") {
+                Ok(found) => assert_eq!(ids(&found), &all[..4], "call {at}, {len} calls"),
+                Err(e) => {
+                    assert!(matches!(e.kind(), ErrorKind::Unstable { .. }), "{e}");
+                    unstable += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(unstable, 0, "it was away for a moment only");
+}
+
+#[test]
+fn copies_in_the_making_do_not_hold_up_what_is_whole() {
+    let machine = machine(&[
+        ("/host/tasks/a/history_item.json", &item("a")),
+        ("/host/tasks/a/.history_item.json.new_1_2.tmp", "{'id':'a','ta"),
+        ("/host/tasks/_index.json", "[]"),
+        ("/host/tasks/._index.json.bak_1_2.tmp", ""),
+    ]);
+    let all = found(&machine);
+    assert_eq!((all.looks, ids(&all), all.tasks[0].confidence), (1, vec!["a"], Confidence::High));
+    assert_eq!(whats(&all, "a/.history_item.json.new_1_2.tmp"), [What::NotJson]);
+    let writer = machine.process("writer");
+    let vfs = Meanwhile::new(&machine, |_, at| {
+        if at.ends_with(".history_item.json.new_1_2.tmp") {
+            writer.unlink(at).unwrap();
+        }
+    });
+    assert_eq!(read(&vfs, "/host").unwrap().looks, 1);
+}
+
+#[test]
+fn file_that_is_missing_beside_its_lock_is_waited_for() {
+    let locked = || {
+        let (machine, all) = busy();
+        machine.process("w").unlink(Path::new("/host/tasks/t1/history_item.json")).unwrap();
+        plant(&machine, "/host/tasks/_index.json", b"[]");
+        plant(&machine, "/host/tasks/t1/history_item.json.lock/x", b"");
+        (machine, all)
+    };
+    let (machine, _) = locked();
+    let vfs = Meanwhile::new(&machine, |_, _| ());
+    assert_eq!(ids(&read(&vfs, "/host").unwrap()), ["t0", "t2", "t3"]);
+    for at in 0..vfs.calls.into_inner() {
+        let (machine, all) = locked();
+        let vfs = Meanwhile::new(&machine, |n, _| {
+            if n == at {
+                let text = item("t1").replace('\'', "\"");
+                plant(&machine, "/host/tasks/t1/history_item.json", text.as_bytes());
+            }
+        });
+        whole_or_unstable(read(&vfs, "/host"), &all[..4], &format!("made at call {at}"));
     }
 }
 

@@ -176,6 +176,20 @@ fn standing_further_along_wins_whole() {
 }
 
 #[test]
+fn standing_moves_whole_into_a_record_that_is_better_otherwise() {
+    let base = format!(
+        "{{'id':'t','ts':{NOW},'task':'real','status':'delegated','parentTaskId':'p','childIds':['c'],'awaitingChildId':'c'}}"
+    );
+    let later = format!(
+        "{{'id':'t','ts':{NOW},'task':'Task #1','status':'active','childIds':['c'],'completedByChildId':'c'}}"
+    );
+    let decision = choose(vec![file(&base), index(&later)], &said(None, None));
+    assert_eq!(decision.item.to_json().replace('"', "'"), later.replace("Task #1", "real"));
+    assert_eq!(decision.origin(&Field::Status), (Whence::Record(1), Why::Progress));
+    assert_eq!(decision.origin(&Field::AwaitingChildId), (Whence::Nowhere, Why::Progress));
+}
+
+#[test]
 fn cleared_links_stay_cleared_and_children_stay_children() {
     let newer = format!("{{'id':'t','ts':{},'task':'a','status':'active','childIds':['b']}}", NOW + 1);
     let older = format!(
@@ -258,9 +272,12 @@ fn some_record() -> impl Strategy<Value = Record> {
         "'x':[1],",
         "'workspace':'/w','y':{},",
     ]);
-    (kind, title, 0..4_u64, 0..3_u64, standing, rest).prop_map(|(kind, title, sum, ts, standing, rest)| {
+    let space = prop::sample::select(vec!["", " ", "\n"]);
+    let all = (kind, title, 0..3_u64, 0..3_u64, standing, rest, space);
+    all.prop_map(|(kind, title, sum, ts, standing, rest, space)| {
         let ts = if ts == 0 { 1 } else { NOW + ts };
-        let text = format!("{{'id':'t',{title}'ts':{ts},'tokensIn':{sum},{standing}{rest}'number':1}}");
+        let text =
+            format!("{{{space}'id':'t',{title}'ts':{ts},'tokensIn':{sum},{standing}{rest}'number':1}}");
         record(kind, &text.replace('\'', "\""))
     })
 }
