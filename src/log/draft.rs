@@ -169,6 +169,11 @@ impl Draft {
         self.operation
     }
 
+    /// Takes its first events out again.
+    pub(crate) fn retract(&mut self, count: usize) {
+        self.events.drain(..count.min(self.events.len()));
+    }
+
     /// What its events mean, to be taken out.
     pub(crate) fn meanings(&mut self) -> Meanings<'_> {
         Meanings::of(&mut self.events)

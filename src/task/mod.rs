@@ -472,13 +472,21 @@ impl Asked {
             return Err(Error::refused("the fold of tasks is missing"));
         };
         self.check_expectations(state, index)?;
-        let mut at = 0;
-        *self.planned() = Plan::of(index, &self.ops, &mut |key, event| {
+        let introduced = introduce(log, index, draft);
+        let mut at = introduced;
+        let mut planned = Plan::of(index, &self.ops, &mut |key, event| {
             draft.push(event.to_new(key).meaning(Box::new(event)));
             at += 1;
             at - 1
         })?;
-        introduce(log, index, draft);
+        // Who has nothing to say does not introduce itself, and a commit that is full leaves that to the next.
+        if introduced > 0 && (at == introduced || at > usize::from(MAX_COUNT)) {
+            draft.retract(introduced);
+            for (_, token) in &mut planned.changed {
+                token.at.seq.0 -= introduced as u64;
+            }
+        }
+        *self.planned() = planned;
         Ok(())
     }
 
@@ -501,20 +509,18 @@ impl Asked {
     }
 }
 
-/// Who writes here for the first time says so in the same commit: what its session's file says will be gone one day. A
-/// commit that is full leaves it to the next.
-fn introduce(log: &Log, index: &Index, draft: &mut Draft) {
-    let Some(session) = log.session().filter(|session| index.writer(session.id()).is_none()) else { return };
-    let bindings = log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding));
-    let count = draft.count();
-    if count == 0 || count + 1 + bindings.clone().count() > usize::from(MAX_COUNT) {
-        return;
-    }
+/// Who writes here for the first time says so before anything else: what its session's file says will be gone one day.
+/// Returns how many events that takes.
+fn introduce(log: &Log, index: &Index, draft: &mut Draft) -> usize {
+    let Some(session) = log.session().filter(|session| index.writer(session.id()).is_none()) else {
+        return 0;
+    };
     let (label, pid) = (session.label(), session.pid());
     let version = env!("CARGO_PKG_VERSION").into();
     let started = Event::SessionStarted { label, version, pid };
     draft.push(started.to_new(session_key(session.id())));
-    for binding in bindings {
+    for binding in log.meta().bindings.iter().filter(|binding| !index.bindings().contains(binding)) {
         draft.push(Event::WorkspaceBound(binding.clone()).to_new(Key::none()));
     }
+    draft.count()
 }
