@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::{fs, io};
 
-use foldlog::log::SegmentId;
+use foldlog::event::{Cause, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value};
 use foldlog::log::control_frame::{Control, RecoveryMark, Seal};
 use foldlog::log::envelope::{Envelope, KeyKind, Operation, Preamble};
 use foldlog::log::format::LAG_NONE;
 use foldlog::log::frame::{FrameHeader, FrameKind, encode};
+use foldlog::log::{Binding, BlobId, Key, SegmentId};
 use foldlog::log::{OpId, Revision, Seq};
 use foldlog_fuzz::{salt, with_header};
 
@@ -198,5 +199,56 @@ fn main() -> io::Result<()> {
         control.encode(&mut bytes);
         write("envelope_decode", &format!("control-{:04x}", control.kind().0), &body(7, 0, &bytes))?;
     }
+    for (name, text) in ITEMS {
+        write("item_patch", name, text.as_bytes())?;
+    }
+    for (name, event) in events() {
+        let new = event.to_new(Key::task("t"));
+        write("item_patch", &format!("{}-{name}", new.kind()), new.body())?;
+    }
     Ok(())
+}
+
+/// Items with a patch each, and values.
+const ITEMS: [(&str, &str); 4] = [
+    (
+        "plain",
+        "{\"id\":\"t\",\"ts\":1,\"x\":1.50}\n\n{\"set\":{\"ts\":2,\"mode\":\"code\"},\"unset\":[\"x\"]}",
+    ),
+    (
+        "children",
+        "{\"id\":\"t\",\"childIds\":[\"a\"]}\n\n{\"set\":{\"childIds\":[\"b\"]},\"dropChildIds\":[\"a\",\"c\"]}",
+    ),
+    (
+        "odd",
+        "{ \"id\" : \"t\", \"\\u0041\":\"\\ud83d\",\"n\":[-0,1e400,{\"k\": [ ] }]}\n\n{\"set\":{\"A\":null}}",
+    ),
+    ("value", " [\"a\",\"\\u001f\", 18446744073709551616] "),
+];
+
+fn events() -> Vec<(&'static str, Event)> {
+    let id = |id: &str| TaskId::new(id).expect("it is an id");
+    let item = Item::parse("{\"id\":\"t\",\"ts\":1,\"x\":{\"k\": 1},\"childIds\":[\"a\"],\"off\":false}")
+        .expect("it is an item");
+    let set = vec![(Field::Mode, Value::from("code")), (Field::of("own"), Value::from(-1_i64))];
+    let blob = Value::Blob { id: BlobId([7; 32]), len: 70_000 };
+    let imported =
+        Imported { set, unset: vec![Field::Ts], kept: vec![(Field::of("q"), 7)], ..Imported::default() };
+    vec![
+        ("item", Event::Created { item: item.with(Field::of("big"), blob.clone()), again: true }),
+        ("patch", Event::Patched(Patch::new().set(Field::Mode, "m").unset(Field::Ts).drop_children(["a"]))),
+        ("usage", Event::Patched(Patch::new().set(Field::Ts, 5_u64))),
+        ("title", Event::Renamed { title: "T".into() }),
+        ("status", Event::StatusChanged { from: Status::Active, to: Status::Interrupted, cause: Cause::Set }),
+        ("child", Event::Delegated { child: id("c") }),
+        ("parent", Event::Linked { parent: id("p"), root: id("r") }),
+        ("done", Event::Finished { summary: Some(blob) }),
+        ("returned", Event::ChildReturned { child: id("c"), summary: Some("s".into()) }),
+        ("deleted", Event::Deleted { with: Some(id("p")) }),
+        ("imported", Event::Imported(imported)),
+        ("kept", Event::SourceKept { source: "s".into(), record: Value::from("{") }),
+        ("rules", Event::RulesSet(StatusTable::default())),
+        ("bound", Event::WorkspaceBound(Binding::Path("/p".into()))),
+        ("session", Event::SessionStarted { label: "l".into(), version: "v".into(), pid: 1 }),
+    ]
 }

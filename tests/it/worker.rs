@@ -48,6 +48,8 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("writer", crate::process_kill::writer),
         ("poller", crate::process_kill::poller),
         ("opener", crate::process_create::opener),
+        ("tasker", crate::task_processes::writer),
+        ("task_poller", crate::task_processes::poller),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]
