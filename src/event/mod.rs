@@ -1,6 +1,6 @@
 //! The vocabulary: what the events of a task history mean, and how they stand on disk.
 //!
-//! [`kinds`] has every number; [`Event`] is one event decoded; [`body`] has the frozen structs; [`Item`], [`Field`] and
+//! [`kinds`] has every number; [`Event`] is one event decoded; `body` has the frozen structs; [`Item`], [`Field`] and
 //! [`Value`] are the open JSON objects that tasks are; [`StatusTable`] says which status may follow which.
 
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! Tasks: what a host calls. Rules judge under the lock, events go into the log, views answer.
 //!
 //! [`Tasks`] is one workspace's; [`TaskStore`] is all of a store's, and knows which workspace a task is at home in;
-//! [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in [`rules`], pure.
+//! [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in `rules`, pure.
 
 mod op;
 mod rules;

@@ -1,6 +1,6 @@
 //! Folds of a log: what its events come to. Functions of the log alone; no system call, no clock.
 //!
-//! [`Index`] is the tasks of one workspace; [`mod@fold`] says what each event does to its task; [`query`] lists them,
+//! [`Index`] is the tasks of one workspace; `fold` says what each event does to its task; [`query`] lists them,
 //! [`graph`] walks from parents to children, [`check`] looks for what today's rules would not allow, [`history`] tells one
 //! task's changes.
 
