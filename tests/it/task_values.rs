@@ -192,7 +192,7 @@ fn commit_that_is_too_large_for_a_frame_spills() {
         assert!(json(&tasks, &name) == made.to_json(), "{name}");
     }
     // A summary stands in two events.
-    let ops = (0..40).flat_map(|n| {
+    let ops = (0..50).flat_map(|n| {
         let (parent, child) = (id(&format!("p{n}")), Item::new(&id(&format!("c{n}"))));
         let summary = Some(Value::from(format!("{n}").repeat(29_000).as_str()));
         [
