@@ -317,6 +317,16 @@ impl Store {
         session::live(&*self.inner.vfs, &self.inner.root.join("sessions"), probe)
     }
 
+    /// The names of all workspaces' folders, in order, without a look into them.
+    ///
+    /// # Errors
+    /// System errors in listing.
+    pub fn workspace_names(&self) -> Result<Vec<String>> {
+        let dir = self.inner.root.join("workspaces");
+        let entries = self.inner.vfs.list(&dir).context("list", &dir)?;
+        Ok(entries.into_iter().map(|entry| entry.name).filter(|name| !name.starts_with('.')).collect())
+    }
+
     /// All workspaces, in the order of their folders' names.
     ///
     /// # Errors

@@ -96,8 +96,9 @@ impl TaskStore {
     /// # Errors
     /// System errors in listing.
     pub fn homes(&self) -> Result<Vec<(String, Result<Tasks>)>> {
-        let entries = self.store.workspaces()?;
-        Ok(entries.into_iter().map(|entry| (entry.name.clone(), self.named(&entry.name))).collect())
+        // Names only: what is open already is not read again.
+        let names = self.store.workspace_names()?;
+        Ok(names.into_iter().map(|name| (name.clone(), self.named(&name))).collect())
     }
 
     /// A task, wherever it is at home. One id in two workspaces is found twice: both are shown, neither is hidden.

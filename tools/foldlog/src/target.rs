@@ -58,14 +58,14 @@ pub(crate) fn open(root: &Path) -> Result<Store, Failure> {
 pub(crate) fn subjects(store: &Store, global: &Global) -> Result<Vec<Subject>, Failure> {
     let names = match &global.workspace {
         Some(text) => vec![find(store, text)?],
-        None => store.workspaces()?.into_iter().map(|entry| entry.name).collect(),
+        None => store.workspace_names()?,
     };
     Ok(names.into_iter().map(|name| Subject { dir: store.workspace_dir(&name), name }).collect())
 }
 
 /// The folder's name of the workspace that a text means: `key:NAME`, a workspace's folder's name, or a project's path.
 pub(crate) fn find(store: &Store, text: &str) -> Result<String, Failure> {
-    if store.workspaces()?.iter().any(|entry| entry.name == text) {
+    if store.workspace_names()?.contains(&text.to_owned()) {
         return Ok(text.to_owned());
     }
     let place = place(text)?;

@@ -24,7 +24,7 @@ pub(crate) fn create(global: &Global, verb: &Create, out: &mut Out) -> Result<Ex
     let (home, done) = match &global.workspace {
         // A workspace that was named is the one, whatever others hold.
         Some(text) => {
-            let home = match store.store().workspaces()?.iter().any(|entry| entry.name == *text) {
+            let home = match store.store().workspace_names()?.contains(text) {
                 true => store.named(text)?,
                 false => store.home(&target::place(text)?)?,
             };
