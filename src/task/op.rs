@@ -352,30 +352,15 @@ pub(super) fn request(ops: &[Op]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Whether [`spill`] has anything to do.
+/// Whether [`spill`] may have anything to do.
 pub(super) fn must_spill(ops: &[Op]) -> bool {
-    let (mut sum, mut large) = (0, false);
-    let mut look = |value: &Value| {
-        let len = value.json_len();
-        sum += len;
-        large |= len > VALUE_INLINE_MAX;
-    };
-    for op in ops {
-        match op {
-            Op::Create { item, .. } | Op::Delegate { child: item, .. } => {
-                item.fields().iter().for_each(|(_, value)| look(value));
-            }
-            Op::Patch { patch, .. } => patch.set.iter().for_each(|(_, value)| look(value)),
-            Op::Rename { title, .. } => look(title),
-            Op::Complete { summary, .. } => summary.iter().for_each(&mut look),
-            Op::Import(record) => {
-                record.item.fields().iter().for_each(|(_, value)| look(value));
-                record.evidence.iter().for_each(|(_, value)| look(value));
-            }
-            Op::SetStatus { .. } | Op::Resume { .. } | Op::Remove { .. } | Op::SetRules(_) => {}
-        }
+    // No value is larger than its operation.
+    let (mut sum, mut largest) = (0, 0);
+    for weight in ops.iter().map(Op::weight) {
+        sum += weight;
+        largest = weight.max(largest);
     }
-    large || sum > u64::from(MAX_BODY) - FRAME_SLACK
+    largest > VALUE_INLINE_MAX || sum > u64::from(MAX_BODY) - FRAME_SLACK
 }
 
 /// Moves values that are too large for an event, or together too large for a frame, into blobs.
