@@ -342,7 +342,7 @@ impl Op {
 fn may_be_blob(field: &Field) -> bool {
     !field.is_ruled()
         && !field.is_usage()
-        && !matches!(field, Field::ChildIds | Field::Size | Field::Background)
+        && !matches!(field, Field::ChildIds | Field::Size | Field::Background | Field::Workspace)
 }
 
 /// What identifies a request, whatever its values are kept as.

@@ -159,8 +159,10 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
             }
             set(task, Field::Status, Status::Active.name().into());
             set(task, Field::CompletedByChildId, Value::Text(child.shared()));
-            if let Some(summary) = summary {
-                set(task, Field::CompletionResultSummary, summary);
+            match summary {
+                Some(summary) => set(task, Field::CompletionResultSummary, summary),
+                // What an earlier child has left is not this one's.
+                None => unset(task, &Field::CompletionResultSummary),
             }
             wait_no_more(task);
             add_children(task, &[child.shared()]);

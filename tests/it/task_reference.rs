@@ -604,8 +604,9 @@ impl Reference {
             self.change(parent, |record| {
                 record.set_status(Status::Active);
                 record.set("completedByChildId", &quoted(IDS[id]));
-                if let Some(summary) = summary {
-                    record.set("completionResultSummary", summary);
+                match summary {
+                    Some(summary) => record.set("completionResultSummary", summary),
+                    None => record.unset("completionResultSummary"),
                 }
                 record.add_children(&[IDS[id].to_owned()]);
             });
