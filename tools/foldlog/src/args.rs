@@ -76,6 +76,14 @@ pub(crate) enum Verb {
     Complete(task::Complete),
     /// Remove tasks, all or none; their ids stay taken
     Rm(task::Remove),
+    /// Take over a history of the older JSON layouts, which is not changed; makes the store if it is absent
+    ///
+    /// DIR is the folder that holds tasks/, or the tasks folder itself. All of it goes into one workspace, so that any of its
+    /// tasks can be changed together, and a second import of DIR finds it again: the one --workspace names, else the one of
+    /// the folder that holds tasks/, whatever workspace the tasks themselves name. The second import takes over what has
+    /// changed since. Prints which record of a task was chosen where several differ, and what was found wrong. Exit code 1:
+    /// something was set aside, found or not taken over. Ctrl-C stops between two batches; run again, it goes on.
+    Import(Import),
     /// Print the events of a store, a workspace or one segment's file, live or damaged; writes nothing
     ///
     /// What lies behind damage is printed too, as far as it still checks; the damage itself is told on stderr and by
@@ -105,6 +113,19 @@ pub(crate) enum Verb {
     },
     /// Print the man page
     Man,
+}
+
+/// `foldlog import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The folder with the history.
+    pub(crate) dir: PathBuf,
+    /// Say what would be done, and write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// A saved global state to read as well: a JSON file with an array of records; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Vec<PathBuf>,
 }
 
 /// `foldlog dump`.

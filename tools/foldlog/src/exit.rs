@@ -26,7 +26,7 @@ pub(crate) enum Exit {
 }
 
 /// Error codes by the exit they end with; the library's and this program's own.
-const TABLE: [(Exit, &[&str]); 5] = [
+const TABLE: [(Exit, &[&str]); 6] = [
     (Exit::Usage, &["invalid", "usage"]),
     (
         Exit::Refused,
@@ -66,6 +66,7 @@ const TABLE: [(Exit, &[&str]); 5] = [
     ),
     (Exit::Busy, &["busy", "not-yet", "unstable"]),
     (Exit::Io, &["read-only", "no-space", "permission", "io"]),
+    (Exit::Interrupted, &["interrupted"]),
 ];
 
 impl Exit {

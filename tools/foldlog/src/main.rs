@@ -19,8 +19,10 @@ mod finding;
 mod help;
 mod history;
 mod homes;
+mod import;
 mod interrupt;
 mod out;
+mod progress;
 mod raw;
 mod repair;
 mod selftest;
@@ -75,6 +77,7 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Delegate(verb) => write::delegate(global, verb, out),
         Verb::Complete(verb) => write::complete(global, verb, out),
         Verb::Rm(verb) => write::remove(global, verb, out),
+        Verb::Import(verb) => import::run(global, verb, out),
         Verb::Dump(verb) => dump::run(global, verb, out),
         Verb::Verify => verify::run(global, out),
         Verb::Repair(verb) => repair::run(global, verb, out),

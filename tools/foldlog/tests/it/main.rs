@@ -9,6 +9,7 @@
 mod cli_bad_input;
 mod cli_dump;
 mod cli_help;
+mod cli_import;
 mod cli_live;
 mod cli_repair;
 mod cli_selftest;
