@@ -62,6 +62,7 @@ const TABLE: [(Exit, &[&str]); 6] = [
             "too-new",
             "unknown-event",
             "selftest-failed",
+            "demo-failed",
         ],
     ),
     (Exit::Busy, &["busy", "not-yet", "unstable"]),

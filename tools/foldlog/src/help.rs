@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::out::{self, Out};
 
 /// The verbs as help shows them. A verb that is in none of these is caught by a test.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Begin here", &["demo"]),
     ("Look at tasks", &["tasks", "show", "history"]),
     (
         "Change tasks",

@@ -7,6 +7,7 @@
 )]
 
 mod cli_bad_input;
+mod cli_demo;
 mod cli_dump;
 mod cli_help;
 mod cli_import;
