@@ -1,7 +1,7 @@
 //! This very program, started again: as a worker that is talked to, or to its end.
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -107,6 +107,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Says a line to it.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
+        let stdin = self.stdin.as_mut().ok_or("a process without input")?;
+        writeln!(stdin, "{line}").map_err(|e| format!("speak to a process: {e}"))
+    }
+
     /// As [`Child::kill`].
     pub(crate) fn kill(mut self) -> Result<(), String> {
         self.process.kill().map_err(|e| format!("kill a process: {e}"))?;

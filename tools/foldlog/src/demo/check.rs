@@ -121,7 +121,7 @@ fn check(root: &Path, ledger: &[Told]) -> Result<Report, Failure> {
                 }
             }
             Told::Torn { written: bytes, .. } => written = Some(*bytes),
-            Told::Done { .. } | Told::Failed { .. } => {}
+            Told::Ready | Told::Half | Told::Done { .. } | Told::Failed { .. } => {}
         }
     }
     // The write that was torn left these bytes and no others, and not one whole frame.

@@ -5,6 +5,7 @@
 //! look at what there is: [`check`] holds it against what was acknowledged, `verify`, `tasks` and `stats` do what they do
 //! for everybody. What is printed is what those say.
 
+use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
@@ -185,8 +186,8 @@ fn show(seed: u64, dir: &Path, kept: bool, out: &mut Out) -> Result<Exit, Failur
     sample::file(&dir.join(LEDGER), &text)?;
     say(format!(
         "   {name} was killed inside its commit no. {}, with {bytes} of {of} bytes written and the write\n   \
-         lock held. The others made {} more. It was started again, sent its request once more, and\n   \
-         finished. {} times a task had changed under somebody's hands: told so, they tried again.",
+         lock held. The others went on and made {} more. It was started again, sent its request once\n   \
+         more, and finished. Conflicts, each told and tried again: {}",
         killed.commit, killed.others_after, written.conflicts
     ))?;
 
@@ -367,7 +368,8 @@ fn write(seed: u64, store: &Path) -> Result<Written, Failure> {
         running.push(Some(start(seed, store, writer, 0, &heard)?));
     }
     let mut written = Written::default();
-    let (kill, mut killed) = (plan::kill(seed), None);
+    let (kill, mut killed, mut ready) = (plan::kill(seed), None, 0);
+    let mut waiting = Vec::new();
     while running.iter().any(Option::is_some) {
         let (writer, line) = hear.recv_timeout(PATIENCE).map_err(|e| match e {
             RecvTimeoutError::Timeout => failed(format!("no writer said a word in {} s", PATIENCE.as_secs())),
@@ -376,6 +378,19 @@ fn write(seed: u64, store: &Path) -> Result<Written, Failure> {
         let name = plan::WRITERS.get(writer).copied().unwrap_or_default();
         let Some(slot) = running.get_mut(writer) else { continue };
         match line.as_deref().map(Told::read).transpose().map_err(failed)? {
+            Some(Told::Ready) => {
+                ready += 1;
+                let begin = match ready.cmp(&plan::WRITERS.len()) {
+                    Ordering::Less => &mut [],
+                    Ordering::Equal => running.as_mut_slice(),
+                    Ordering::Greater => std::slice::from_mut(slot),
+                };
+                begin.iter_mut().flatten().try_for_each(|begins| begins.tell("begin")).map_err(failed)?;
+            }
+            Some(Told::Half) if written.torn.is_some() => {
+                slot.iter_mut().try_for_each(|goes_on| goes_on.tell("go on")).map_err(failed)?;
+            }
+            Some(Told::Half) => waiting.push(writer),
             Some(told @ Told::Ack(_)) => {
                 written.others_after += u64::from(written.torn.is_some() && writer != kill.writer);
                 written.acks.push(told);
@@ -387,6 +402,10 @@ fn write(seed: u64, store: &Path) -> Result<Written, Failure> {
                 (written.torn, killed) = (Some((bytes, of)), Some(writer));
                 // A window is opened again: it has kept what it was about to do.
                 *slot = Some(start(seed, store, writer, kill.step, &heard)?);
+                for waits in waiting.drain(..) {
+                    let mut waits = running.get_mut(waits).into_iter().flatten();
+                    waits.try_for_each(|goes_on| goes_on.tell("go on")).map_err(failed)?;
+                }
             }
             Some(Told::Done { conflicts }) => written.conflicts += conflicts,
             Some(Told::Failed { message }) => return Err(failed(format!("{name} gave up: {message}"))),

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Told {
     /// A task had used this much when the writers began.
     Before { id: String, tokens_in: u64, tokens_out: u64 },
+    /// A writer has opened the store, and begins when it is told to.
+    Ready,
+    /// A writer has done half of it, and goes on when it is told that the kill is over.
+    Half,
     /// A commit stands: the library has said so.
     Ack(Ack),
     /// A write has stopped after so many bytes of so many.

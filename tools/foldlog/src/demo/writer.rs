@@ -47,9 +47,16 @@ fn write(verb: &DemoWriter, out: &mut Out) -> Result<(), Failure> {
         Failure::not_found("the store has no workspace", "start the demo again; it makes one")
     })?;
     let home = home?;
+    // All begin together, or nobody would meet anybody.
+    wait(&Told::Ready, out)?;
     let kill = plan::kill(verb.seed);
     let mut conflicts = 0;
-    for (at, step) in plan::steps(verb.seed, verb.writer).iter().enumerate().skip(verb.from) {
+    let steps = plan::steps(verb.seed, verb.writer);
+    for (at, step) in steps.iter().enumerate().skip(verb.from) {
+        // Nobody is done before the kill: it happens to a store that others are at work on.
+        if at == steps.len() / 2 && verb.writer != kill.writer {
+            wait(&Told::Half, out)?;
+        }
         let dies = verb.dies && (verb.writer, at) == (kill.writer, kill.step);
         if dies {
             trap.set(kill.cut);
@@ -97,6 +104,15 @@ fn write(verb: &DemoWriter, out: &mut Out) -> Result<(), Failure> {
     }
     home.workspace().clone().close()?;
     out.line(&Told::Done { conflicts }.line())
+}
+
+/// Says how far it is, and waits for the answer.
+fn wait(told: &Told, out: &mut Out) -> Result<(), Failure> {
+    out.line(&told.line())?;
+    out.flush()?;
+    // An end without an answer is one too: whoever would have given it is gone, and hears nothing more.
+    let _ = std::io::stdin().read_line(&mut String::new());
+    Ok(())
 }
 
 /// A step as a request: what rests on what was read says so.

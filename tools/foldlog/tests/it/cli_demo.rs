@@ -72,6 +72,7 @@ fn three_seeds_tear_three_writes_and_nothing_is_lost() {
         assert!(written > 0 && written < said["killed"]["of"].as_u64().unwrap());
         assert_eq!(said["healed"].as_array().unwrap().len(), 1, "{said}");
         assert_eq!((&said["healed"][0]["bytes"], &said["healed"][0]["frames"]), (&json!(written), &json!(0)));
+        assert!(said["killed"]["others_after"].as_u64() > Some(20), "others were at work: {said}");
         assert!(tears.insert(written), "{written} bytes again, with seed {seed}");
         assert_eq!((&said["missing"], &said["wrong"], &said["verify"]), (&json!([]), &json!([]), &json!(0)));
         assert_eq!(said["acknowledged"], said["found"]);
