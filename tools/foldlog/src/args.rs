@@ -76,6 +76,14 @@ pub(crate) enum Verb {
     Complete(task::Complete),
     /// Remove tasks, all or none; their ids stay taken
     Rm(task::Remove),
+    /// Take over a history of the older JSON layouts, which is not changed; makes the store if it is absent
+    ///
+    /// DIR is the folder that holds tasks/, or the tasks folder itself. All of it goes into one workspace, so that any of its
+    /// tasks can be changed together, and a second import of DIR finds it again: the one --workspace names, else the one of
+    /// the folder that holds tasks/, whatever workspace the tasks themselves name. The second import takes over what has
+    /// changed since. Prints which record of a task was chosen where several differ, and what was found wrong. Exit code 1:
+    /// something was set aside, found or not taken over. Ctrl-C stops between two batches; run again, it goes on.
+    Import(Import),
     /// Print the events of a store, a workspace or one segment's file, live or damaged; writes nothing
     ///
     /// What lies behind damage is printed too, as far as it still checks; the damage itself is told on stderr and by
@@ -98,6 +106,18 @@ pub(crate) enum Verb {
     /// One process of a selftest.
     #[command(hide = true)]
     SelftestWorker(Worker),
+    /// Show the main job: several processes keep one task history, and one of them is killed while it writes
+    ///
+    /// Imports a sample history, lets four processes change it at once, kills one of them inside a write, and starts it again.
+    /// Then new processes look for every commit that was acknowledged. Needs nothing, takes no store: it makes a folder, and
+    /// removes it at the end. Exit code 1: something acknowledged is missing.
+    Demo(Demo),
+    /// One writer of a demo.
+    #[command(hide = true)]
+    DemoWriter(DemoWriter),
+    /// Holds a demo's store against what was acknowledged.
+    #[command(hide = true)]
+    DemoCheck(DemoCheck),
     /// Print a completion script for a shell
     Completions {
         /// Which shell.
@@ -105,6 +125,19 @@ pub(crate) enum Verb {
     },
     /// Print the man page
     Man,
+}
+
+/// `foldlog import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The folder with the history.
+    pub(crate) dir: PathBuf,
+    /// Say what would be done, and write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// A saved global state to read as well: a JSON file with an array of records; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Vec<PathBuf>,
 }
 
 /// `foldlog dump`.
@@ -161,6 +194,43 @@ pub(crate) struct Worker {
     /// Its name among the workers.
     #[arg(default_value = "")]
     pub(crate) name: String,
+}
+
+/// `foldlog demo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// What the writers do and where one is killed follows from this number; without it one is drawn.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Make all of it in this folder, which must be empty or absent, and leave it there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+/// `foldlog demo-writer`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoWriter {
+    /// The demo's store.
+    pub(crate) dir: PathBuf,
+    /// The demo's seed.
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// Which writer.
+    #[arg(long)]
+    pub(crate) writer: usize,
+    /// The first step to take.
+    #[arg(long)]
+    pub(crate) from: usize,
+    /// Stop inside the write that the seed says, if it is this writer's.
+    #[arg(long)]
+    pub(crate) dies: bool,
+}
+
+/// `foldlog demo-check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoCheck {
+    /// The demo's folder.
+    pub(crate) dir: PathBuf,
 }
 
 /// What a process of a selftest does.

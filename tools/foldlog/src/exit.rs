@@ -26,7 +26,7 @@ pub(crate) enum Exit {
 }
 
 /// Error codes by the exit they end with; the library's and this program's own.
-const TABLE: [(Exit, &[&str]); 5] = [
+const TABLE: [(Exit, &[&str]); 6] = [
     (Exit::Usage, &["invalid", "usage"]),
     (
         Exit::Refused,
@@ -62,10 +62,12 @@ const TABLE: [(Exit, &[&str]); 5] = [
             "too-new",
             "unknown-event",
             "selftest-failed",
+            "demo-failed",
         ],
     ),
     (Exit::Busy, &["busy", "not-yet", "unstable"]),
     (Exit::Io, &["read-only", "no-space", "permission", "io"]),
+    (Exit::Interrupted, &["interrupted"]),
 ];
 
 impl Exit {

@@ -9,9 +9,13 @@ use crate::failure::Failure;
 use crate::out::{self, Out};
 
 /// The verbs as help shows them. A verb that is in none of these is caught by a test.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Begin here", &["demo"]),
     ("Look at tasks", &["tasks", "show", "history"]),
-    ("Change tasks", &["create", "set", "rename", "status", "resume", "delegate", "complete", "rm"]),
+    (
+        "Change tasks",
+        &["create", "set", "rename", "status", "resume", "delegate", "complete", "rm", "import"],
+    ),
     ("Look after a store", &["dump", "verify", "repair", "stats", "selftest"]),
     ("Look after this program", &["completions", "man", "help"]),
 ];

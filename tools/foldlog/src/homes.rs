@@ -85,3 +85,14 @@ pub(crate) fn open(global: &Global, verb: &str, create: bool) -> Result<TaskStor
         Options::default().create(create).label(format!("foldlog {verb}")).housekeeping(Housekeeping::Off);
     Ok(TaskStore::open(target::root(global)?, options)?)
 }
+
+/// The workspace of that name in the store, else that of a place, which is made if it is absent.
+///
+/// # Errors
+/// As [`TaskStore::home`].
+pub(crate) fn named_or_new(store: &TaskStore, text: &str) -> Result<Tasks, Failure> {
+    match store.store().workspace_names()?.iter().any(|name| name == text) {
+        true => Ok(store.named(text)?),
+        false => Ok(store.home(&target::place(text)?)?),
+    }
+}

@@ -2,11 +2,12 @@
 //!
 //! A file per verb; those that change tasks share [`write`]. What is shared by all: [`args`] (the command line), [`target`]
 //! (which store, which workspaces), [`out`] (stdout is data, stderr is talk), [`failure`] and [`exit`] (what went wrong, and
-//! the code it ends with). By the verbs about tasks: [`homes`] (the workspaces as tasks), [`fields`] (`field=value`),
+//! the code it ends with), [`process`] (this program as a worker). By the verbs about tasks: [`homes`] (the workspaces as tasks), [`fields`] (`field=value`),
 //! [`task_json`] (the contract of their `--json`), [`table`] and [`escape`] (what people see).
 
 mod args;
 mod decoded;
+mod demo;
 mod dump;
 mod escape;
 mod event_json;
@@ -19,8 +20,11 @@ mod finding;
 mod help;
 mod history;
 mod homes;
+mod import;
 mod interrupt;
 mod out;
+mod process;
+mod progress;
 mod raw;
 mod repair;
 mod selftest;
@@ -75,12 +79,16 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Delegate(verb) => write::delegate(global, verb, out),
         Verb::Complete(verb) => write::complete(global, verb, out),
         Verb::Rm(verb) => write::remove(global, verb, out),
+        Verb::Import(verb) => import::run(global, verb, out),
         Verb::Dump(verb) => dump::run(global, verb, out),
         Verb::Verify => verify::run(global, out),
         Verb::Repair(verb) => repair::run(global, verb, out),
         Verb::Stats => stats::run(global, out),
         Verb::Selftest(verb) => selftest::run(verb, out),
         Verb::SelftestWorker(verb) => selftest::worker::run(verb, out),
+        Verb::Demo(verb) => demo::run(verb, out),
+        Verb::DemoWriter(verb) => demo::writer::run(verb, out),
+        Verb::DemoCheck(verb) => demo::check::run(verb, out),
         Verb::Completions { shell } => help::completions(*shell, out),
         Verb::Man => help::man(out),
     }

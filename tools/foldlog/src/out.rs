@@ -7,6 +7,7 @@ use foldlog::{Finding, Severity};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::finding;
+use crate::progress::Progress;
 
 /// See the module.
 #[derive(Debug)]
@@ -91,6 +92,11 @@ impl Out {
         if !self.json && !self.quiet {
             say(text);
         }
+    }
+
+    /// A line that says how far something is, if there is a terminal to show it on.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::new(!self.json && !self.quiet && io::stderr().is_terminal())
     }
 
     /// Prints why a verb gave up, and what to do.

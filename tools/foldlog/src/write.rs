@@ -24,10 +24,7 @@ pub(crate) fn create(global: &Global, verb: &Create, out: &mut Out) -> Result<Ex
     let (home, done) = match &global.workspace {
         // A workspace that was named is the one, whatever others hold.
         Some(text) => {
-            let home = match store.store().workspace_names()?.contains(text) {
-                true => store.named(text)?,
-                false => store.home(&target::place(text)?)?,
-            };
+            let home = homes::named_or_new(&store, text)?;
             let done = home.commit(vec![Op::Create { item, again: verb.again }], options)?;
             (home, done)
         }

@@ -20,10 +20,8 @@ use crate::out::Out;
 pub(crate) mod worker;
 mod writers;
 
-use worker::Child;
-
-/// How long anything is waited for before it counts as not happening.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::process::{Child, PATIENCE};
+use worker::words;
 
 /// What one check gave.
 #[derive(Debug, Serialize)]
@@ -39,7 +37,7 @@ type Seen = Result<String, String>;
 
 /// Runs the verb.
 pub(crate) fn run(verb: &Selftest, out: &mut Out) -> Result<Exit, Failure> {
-    let dir = new_folder(&verb.dir)?;
+    let dir = new_folder(&verb.dir, "selftest")?;
     interrupt::leaves(Some(dir.clone()));
     let mut failed = 0;
     let mut say = |check, remedy, seen: Seen| -> Result<(), Failure> {
@@ -85,16 +83,17 @@ pub(crate) fn run(verb: &Selftest, out: &mut Out) -> Result<Exit, Failure> {
     })
 }
 
-fn new_folder(parent: &Path) -> Result<PathBuf, Failure> {
+/// Makes a folder with a new name.
+pub(crate) fn new_folder(parent: &Path, verb: &str) -> Result<PathBuf, Failure> {
     let mut random = [0; 8];
     Os.random(&mut random).map_err(|e| Failure::io("draw a name in", parent, &e))?;
-    let dir = parent.join(format!("foldlog-selftest-{:016x}", u64::from_le_bytes(random)));
+    let dir = parent.join(format!("foldlog-{verb}-{:016x}", u64::from_le_bytes(random)));
     Os.create_dir(&dir).map_err(|e| Failure::io("create", &dir, &e))?;
     Ok(dir)
 }
 
 /// Removes a folder that this run has made, with all that is in it.
-fn remove(dir: &Path) -> io::Result<()> {
+pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     for entry in Os.list(dir)? {
         let path = dir.join(&entry.name);
         if entry.kind == FileKind::Dir { remove(&path)? } else { Os.unlink(&path)? }
@@ -136,7 +135,7 @@ fn shows_in_process(dir: &Path) -> Seen {
     let path = dir.join("shows-there");
     let writer = new_file(&path)?;
     told("write", write_full(&*writer, b"bytes", 0).map_err(|(_, e)| e))?;
-    match Child::ask(Task::Show, &path)?.as_str() {
+    match Child::ask(words(Task::Show, &path, ""))?.as_str() {
         "shows 6279746573" => Ok("at once".into()),
         other => Err(format!("wrote the 5 letters of bytes, another process says: {other}")),
     }
@@ -167,12 +166,12 @@ fn excludes_process(dir: &Path) -> Seen {
     if !told("lock", ours.try_lock())? {
         return Err("nobody has the lock, and yet it is taken".into());
     }
-    match Child::ask(Task::Try, &path)?.as_str() {
+    match Child::ask(words(Task::Try, &path, ""))?.as_str() {
         "taken" => {}
         other => return Err(format!("the lock is held here, another process says: {other}")),
     }
     told("unlock", ours.unlock())?;
-    match Child::ask(Task::Try, &path)?.as_str() {
+    match Child::ask(words(Task::Try, &path, ""))?.as_str() {
         "free" => Ok("taken there while held here, free there afterwards".into()),
         other => Err(format!("the lock was released here, another process says: {other}")),
     }
@@ -181,7 +180,7 @@ fn excludes_process(dir: &Path) -> Seen {
 fn freed_by_kill(dir: &Path) -> Seen {
     let path = dir.join("lock-of-the-dead");
     drop(new_file(&path)?);
-    let mut holder = Child::start(Task::Hold, &path, "")?;
+    let mut holder = Child::start(words(Task::Hold, &path, ""))?;
     match holder.next()?.as_str() {
         "held" => {}
         other => return Err(format!("another process should hold the lock, and says: {other}")),

@@ -1,8 +1,8 @@
 //! A process of a selftest: what it does, and how the selftest talks to it. It says one line for each thing done.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -115,94 +115,9 @@ fn write(verb: &Worker, out: &mut Out) -> Result<(), Failure> {
     Ok(workspace.close()?)
 }
 
-/// A worker as the selftest holds it.
-#[derive(Debug)]
-pub(super) struct Child {
-    process: std::process::Child,
-    stdin: Option<ChildStdin>,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Child {
-    /// Starts this program again.
-    pub(super) fn start(task: Task, path: &Path, name: &str) -> Result<Child, String> {
-        use clap::ValueEnum as _;
-        let program = std::env::current_exe().map_err(|e| format!("find this program: {e}"))?;
-        let task = task.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let mut process = Command::new(program)
-            .arg("selftest-worker")
-            .arg(task)
-            .arg(path)
-            .arg(name)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|e| format!("start another process: {e}"))?;
-        let stdin = process.stdin.take();
-        let lines = BufReader::new(process.stdout.take().ok_or("a process without output")?);
-        Ok(Child { process, stdin, lines })
-    }
-
-    /// The one line of a worker that does one thing.
-    pub(super) fn ask(task: Task, path: &Path) -> Result<String, String> {
-        let mut child = Child::start(task, path, "")?;
-        let line = child.next()?;
-        child.end()?;
-        Ok(line)
-    }
-
-    /// The next line; empty if there is no whole one any more.
-    pub(super) fn next(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).map_err(|e| format!("hear from a process: {e}"))?;
-        Ok(line.strip_suffix('\n').unwrap_or("").to_owned())
-    }
-
-    /// Takes its output away, to be read by another thread.
-    pub(super) fn split(self) -> (Running, BufReader<std::process::ChildStdout>) {
-        (Running { process: self.process, stdin: self.stdin }, self.lines)
-    }
-
-    /// Kills it (SIGKILL, TerminateProcess) and waits until it is gone.
-    pub(super) fn kill(self) -> Result<(), String> {
-        self.split().0.kill()
-    }
-
-    /// Lets it end by itself.
-    fn end(self) -> Result<(), String> {
-        self.split().0.end()
-    }
-}
-
-/// A worker whose output somebody else reads.
-#[derive(Debug)]
-pub(super) struct Running {
-    process: std::process::Child,
-    stdin: Option<ChildStdin>,
-}
-
-impl Running {
-    /// As [`Child::kill`].
-    pub(super) fn kill(mut self) -> Result<(), String> {
-        self.process.kill().map_err(|e| format!("kill a process: {e}"))?;
-        self.process.wait().map(drop).map_err(|e| format!("wait for a killed process: {e}"))
-    }
-
-    /// Closes its input, which ends it, and waits for that; what takes too long is killed.
-    pub(super) fn end(mut self) -> Result<(), String> {
-        drop(self.stdin.take());
-        let start = Os.monotonic();
-        loop {
-            match self.process.try_wait().map_err(|e| format!("wait for a process: {e}"))? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(format!("a process ended with {status}")),
-                None if Os.monotonic().saturating_sub(start) > super::PATIENCE => {
-                    self.kill()?;
-                    return Err(format!("a process did not end within {} s", super::PATIENCE.as_secs()));
-                }
-                None => Os.sleep(std::time::Duration::from_millis(1)),
-            }
-        }
-    }
+/// The command line of a worker.
+pub(super) fn words(task: Task, path: &Path, name: &str) -> [OsString; 4] {
+    use clap::ValueEnum as _;
+    let task = task.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    ["selftest-worker".into(), task.into(), path.into(), name.into()]
 }

@@ -14,9 +14,10 @@ use foldlog::vfs::Vfs as _;
 use foldlog::vfs::os::Os;
 use foldlog::{Severity, State, Store};
 
-use super::worker::{self, Child, Running};
-use super::{PATIENCE, Seen};
+use super::Seen;
+use super::worker::{self, words};
 use crate::args::Task;
+use crate::process::{Child, PATIENCE, Running};
 
 /// What a writer has been told it may rely on: the key, and the number it was given.
 type Acknowledged = Arc<Mutex<Vec<(String, u64)>>>;
@@ -62,7 +63,7 @@ pub(super) fn run(root: &Path, count: u32, kills: u32) -> Seen {
 }
 
 fn start(root: &Path, name: &str) -> Result<Writer, String> {
-    let (running, mut lines) = Child::start(Task::Write, root, name)?.split();
+    let (running, mut lines) = Child::start(words(Task::Write, root, name))?.split();
     let heard = Acknowledged::default();
     let (told, name) = (Arc::clone(&heard), name.to_owned());
     let listener = std::thread::spawn(move || {
@@ -135,7 +136,7 @@ fn check(root: &Path, acknowledged: &[(String, u64)]) -> Result<u64, String> {
         .read(|state| format!("hash {} {}", state.last(), State::hash(state).to_hex()))
         .map_err(|e| e.to_string())?;
     for _ in 0..3 {
-        let theirs = Child::ask(Task::Hash, root)?;
+        let theirs = Child::ask(words(Task::Hash, root, ""))?;
         if theirs != ours {
             return Err(format!("one process reads {ours}, another {theirs}"));
         }

@@ -8,8 +8,10 @@
 
 mod cli_bad_input;
 mod cli_change;
+mod cli_demo;
 mod cli_dump;
 mod cli_help;
+mod cli_import;
 mod cli_live;
 mod cli_repair;
 mod cli_selftest;
