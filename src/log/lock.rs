@@ -33,6 +33,10 @@ pub(crate) struct LockFile {
     vfs: Arc<dyn Vfs>,
     file: Box<dyn VfsFile>,
     path: PathBuf,
+    #[cfg_attr(
+        not(debug_assertions),
+        expect(dead_code, reason = "the order of locks is asserted in debug builds")
+    )]
     rank: Rank,
 }
 
