@@ -8,9 +8,12 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
+use super::messages::Sums;
+use super::quality::title_of;
+use super::report::What;
 use super::source::{Found, FoundTask};
 use crate::error::Result;
-use crate::event::TaskId;
+use crate::event::{Field, TaskId};
 use crate::log::Durability;
 use crate::task::{ImportOutcome, ImportRecord, Op, TaskStore, Tasks, Token};
 
@@ -33,6 +36,8 @@ pub enum Outcome {
     Deleted,
     /// It is at home in another workspace of the store; nothing was done.
     Elsewhere,
+    /// It would have been updated, but something that may hold a better record could not be read: the task stays as it is.
+    Unread,
     /// It could not be taken over.
     Failed,
 }
@@ -74,6 +79,8 @@ pub struct ImportReport {
     /// See there.
     pub elsewhere: u64,
     /// See there.
+    pub unread: u64,
+    /// See there.
     pub failed: u64,
     /// Tasks that were read back and are what was taken over.
     pub verified: u64,
@@ -111,6 +118,7 @@ pub fn import(
         own: 0,
         deleted: 0,
         elsewhere: 0,
+        unread: 0,
         failed: 0,
         verified: 0,
         events: 0,
@@ -118,6 +126,9 @@ pub fn import(
         outcomes: Vec::with_capacity(found.tasks.len()),
     };
     let others = elsewhere(store, home, found)?;
+    // A list that could not be read may have had the better record of any task.
+    let list_unread =
+        found.findings.iter().any(|finding| finding.what == What::Unreadable && finding.task.is_none());
     let mut done = 0;
     for batch in found.tasks.chunks(BATCH) {
         if progress(done, report.tasks).is_break() {
@@ -131,7 +142,7 @@ pub fn import(
                 None => here.push(task),
             }
         }
-        take(home, &here, dry_run, &mut report)?;
+        take(home, &here, list_unread, &mut report)?;
         done += batch.len() as u64;
     }
     if report.events > 0 {
@@ -154,6 +165,7 @@ impl ImportReport {
             Outcome::Own => &mut self.own,
             Outcome::Deleted => &mut self.deleted,
             Outcome::Elsewhere => &mut self.elsewhere,
+            Outcome::Unread => &mut self.unread,
             Outcome::Failed => &mut self.failed,
         };
         *count += 1;
@@ -193,22 +205,43 @@ fn elsewhere(store: &TaskStore, home: &Tasks, found: &Found) -> Result<HashMap<T
 }
 
 fn record(task: &FoundTask) -> Op {
+    let item = task.item();
+    let mut weak = Vec::new();
+    if title_of(item).is_none() {
+        weak.push(Field::Task);
+    }
+    if Sums::of(item).is_zero() {
+        // Written together, and a time belongs to what was true then.
+        weak.extend([
+            Field::TokensIn,
+            Field::TokensOut,
+            Field::CacheWrites,
+            Field::CacheReads,
+            Field::TotalCost,
+            Field::Ts,
+        ]);
+    }
     Op::Import(ImportRecord {
+        weak,
         id: task.id.clone(),
-        item: task.item().clone(),
+        item: item.clone(),
         source: task.source().to_owned(),
         evidence: task.kept.iter().map(|kept| (kept.source.clone(), kept.record.clone())).collect(),
     })
 }
 
 /// Takes one batch over in one commit; where that is refused, task by task, so that one costs the others nothing.
-fn take(home: &Tasks, tasks: &[&FoundTask], dry_run: bool, report: &mut ImportReport) -> Result<()> {
+fn take(home: &Tasks, tasks: &[&FoundTask], list_unread: bool, report: &mut ImportReport) -> Result<()> {
     // Judged without the lock first: a second import writes nothing, and waits for nobody.
     let mut changing = Vec::new();
     for task in tasks {
         match home.judge(&[record(task)]) {
             Ok(judged) => match judged.imports.first() {
-                Some((_, ImportOutcome::Created | ImportOutcome::Updated { .. })) if !dry_run => {
+                // What is new is better taken from what could be read than not at all; the next import updates it.
+                Some((id, ImportOutcome::Updated { .. })) if list_unread || task.incomplete => {
+                    report.note(id, Outcome::Unread, Vec::new(), None);
+                }
+                Some((_, ImportOutcome::Created | ImportOutcome::Updated { .. })) if !report.dry_run => {
                     changing.push(*task);
                 }
                 Some((id, outcome)) => report.note_judged(id, outcome),

@@ -250,7 +250,7 @@ fn same_but_order(a: &Item, b: &Item) -> bool {
 }
 
 /// The title, if it is a true one.
-fn title_of(item: &Item) -> Option<String> {
+pub(super) fn title_of(item: &Item) -> Option<String> {
     let title = item.text(&Field::Task)?;
     let title = trim(&title);
     (!title.is_empty() && !is_placeholder(title)).then(|| title.to_owned())

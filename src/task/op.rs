@@ -91,6 +91,9 @@ pub struct ImportRecord {
     pub item: Item,
     /// Where it came from, for people.
     pub source: String,
+    /// Fields for which the source has no more than a stand-in, or nothing (a placeholder for a title, sums of zero): taken
+    /// where nothing stands here, never in place of something.
+    pub weak: Vec<Field>,
     /// Records of the same task that were not chosen and say something else: where from, and their text as a value.
     pub evidence: Vec<(String, Value)>,
 }

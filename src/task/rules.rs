@@ -507,7 +507,7 @@ impl<'a> Plan<'a> {
     }
 
     fn import(&mut self, record: &ImportRecord) -> Result<()> {
-        let ImportRecord { id, item, source, evidence } = record;
+        let ImportRecord { id, item, source, weak, evidence } = record;
         check_size((item.json_len(), item.fields().len()), (0, 0))?;
         let hash: [u8; 32] = {
             let mut hasher = blake3::Hasher::new();
@@ -537,8 +537,11 @@ impl<'a> Plan<'a> {
                         if says == said {
                             continue;
                         }
-                        if stands == said || stands == says {
+                        if stands == says || stands == said && (stands == 0 || !weak.contains(field)) {
                             imported.set.push((field.clone(), value.clone()));
+                        } else if stands == said {
+                            // What the source said before still counts, so that something better is taken later.
+                            kept.push(field.clone());
                         } else {
                             imported.kept.push((field.clone(), says));
                             kept.push(field.clone());
@@ -549,8 +552,10 @@ impl<'a> Plan<'a> {
                             continue;
                         }
                         let stands = task.item.get(field).map_or(0, value_hash);
-                        if stands == *said || stands == 0 {
+                        if stands == 0 || stands == *said && !weak.contains(field) {
                             imported.unset.push(field.clone());
+                        } else if stands == *said {
+                            kept.push(field.clone());
                         } else {
                             imported.kept.push((field.clone(), 0));
                             kept.push(field.clone());

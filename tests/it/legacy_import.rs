@@ -131,6 +131,57 @@ fn deleted_tasks_and_tasks_of_ones_own_are_left_alone() {
     assert_eq!(json(&home, "own"), r#"{"id":"own"}"#);
 }
 
+/// The index has the true record and the file a placeholder; once imported, an index that cannot be read for a while
+/// must not let the worse record win.
+#[test]
+fn what_cannot_be_read_makes_nothing_worse() {
+    let dir = tempfile::tempdir().unwrap();
+    let bad = r#"{"id":"a","ts":1784332598170,"task":"Task #1 (Incomplete)","tokensIn":0}"#;
+    write(dir.path(), "a", bad);
+    let index = dir.path().join("tasks/_index.json");
+    let good = r#"{"id":"a","ts":1784332598169,"task":"x","tokensIn":5}"#;
+    std::fs::write(&index, format!("[{good}]")).unwrap();
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    assert_eq!(take(&store, &home, dir.path()).created, 1);
+    assert_eq!(json(&home, "a"), good);
+    // A folder in its place is a list that cannot be read.
+    std::fs::remove_file(&index).unwrap();
+    std::fs::create_dir(&index).unwrap();
+    write(dir.path(), "b", r#"{"id":"b","ts":1784332598170,"task":"y"}"#);
+    let report = take(&store, &home, dir.path());
+    assert_eq!((report.unread, report.updated, report.created), (1, 0, 1), "{report:?}");
+    assert_eq!(json(&home, "a"), good);
+}
+
+/// The same where the list that had the true record is deleted for good: a stand-in never replaces what stands here.
+#[test]
+fn lost_source_takes_nothing_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let stub = r#"{"id":"a","ts":1784332598170,"task":"Task #1 (Incomplete)","tokensIn":0,"mode":"ask"}"#;
+    write(dir.path(), "a", stub);
+    let index = dir.path().join("tasks/_index.json");
+    std::fs::write(&index, r#"[{"id":"a","ts":1784332598169,"task":"x","tokensIn":5,"mode":"code"}]"#)
+        .unwrap();
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let _ = take(&store, &home, dir.path());
+    std::fs::remove_file(&index).unwrap();
+    let report = take(&store, &home, dir.path());
+    let kept = &report.outcomes[0].kept;
+    assert_eq!((report.updated, kept.join(" ")), (1, "ts task tokensIn".into()), "{report:?}");
+    assert_eq!(json(&home, "a"), r#"{"id":"a","ts":1784332598169,"task":"x","tokensIn":5,"mode":"ask"}"#);
+    assert_eq!(take(&store, &home, dir.path()).events, 0);
+    // Once the file is better, it is taken.
+    write(dir.path(), "a", r#"{"id":"a","ts":1784332598171,"task":"x, done","tokensIn":9,"mode":"ask"}"#);
+    let report = take(&store, &home, dir.path());
+    assert_eq!(
+        json(&home, "a"),
+        r#"{"id":"a","ts":1784332598171,"task":"x, done","tokensIn":9,"mode":"ask"}"#,
+        "{report:?}"
+    );
+}
+
 #[test]
 fn broken_off_import_goes_on_where_it_was() {
     let dir = tempfile::tempdir().unwrap();

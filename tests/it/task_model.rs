@@ -213,6 +213,7 @@ fn op(cmd: &Cmd) -> Op {
             id: task_id(*id),
             item: item_of(*id, item),
             source: "history_item.json".into(),
+            weak: Vec::new(),
             evidence: evidence.iter().map(|(source, text)| (source.clone(), value(text))).collect(),
         }),
         Cmd::SetRules(n) => Op::SetRules(table(*n)),

@@ -330,7 +330,7 @@ fn ops(filler: &str) -> Vec<Op> {
     let import = |id_: &str, text: &str| {
         let record = item(text).with(Field::of("filler"), filler);
         let evidence = vec![("other".to_owned(), Value::from(filler))];
-        Op::Import(ImportRecord { id: id(id_), item: record, source: "s".into(), evidence })
+        Op::Import(ImportRecord { id: id(id_), item: record, source: "s".into(), weak: vec![], evidence })
     };
     vec![
         Op::Create { item: filled("made"), again: false },
@@ -366,6 +366,7 @@ fn prepared() -> SimMachine {
         id: id("imported"),
         item: record,
         source: "s".into(),
+        weak: Vec::new(),
         evidence: vec![],
     }));
     let _ = tasks.commit(all, Durability::Durable).unwrap();

@@ -288,8 +288,13 @@ fn what_is_too_large_is_refused_and_nothing_is_written() {
     let parts =
         |item: Item| ["a", "b", "c"].iter().fold(item, |item, f| item.with(Field::of(f), part.as_str()));
     assert_eq!(code(tasks.create(parts(Item::new(&id("u"))), BUFFERED)), "too-large");
-    let record =
-        ImportRecord { id: id("u"), item: parts(Item::new(&id("u"))), source: "s".into(), evidence: vec![] };
+    let record = ImportRecord {
+        id: id("u"),
+        item: parts(Item::new(&id("u"))),
+        source: "s".into(),
+        weak: vec![],
+        evidence: vec![],
+    };
     assert_eq!(code(tasks.commit(vec![TaskOp::Import(record)], BUFFERED)), "too-large");
     let fields = |count: usize| {
         (0..count).fold(Patch::new(), |patch, n| patch.set(Field::of(&format!("f{n}")), n as u64))
@@ -467,8 +472,13 @@ fn request_is_the_same_only_if_all_of_it_is() {
     let (_machine, tasks) = machine();
     let send = |source: &str, evidence: &str| {
         let evidence = vec![("b".to_owned(), Value::parse(evidence).unwrap())];
-        let record =
-            ImportRecord { id: id("t"), item: item(r#"{"id":"t"}"#), source: source.into(), evidence };
+        let record = ImportRecord {
+            id: id("t"),
+            item: item(r#"{"id":"t"}"#),
+            source: source.into(),
+            weak: vec![],
+            evidence,
+        };
         tasks.commit(vec![TaskOp::Import(record)], CommitOptions::from(BUFFERED).op_id(OpId([1; 16])))
     };
     assert!(!send("a", "1").unwrap().again);

@@ -174,6 +174,7 @@ fn people(goal: &Goal, source: &SourceReport<'_>, report: &ImportReport) -> Vec<
         (report.own, "made here, not touched"),
         (report.deleted, "deleted here, left so"),
         (report.elsewhere, "at home in another workspace, left there"),
+        (report.unread, "left as they are, because something could not be read"),
         (report.failed, "FAILED"),
     ]
     .iter()

@@ -176,6 +176,7 @@ fn cycle_and_dangling_parent_hide_nothing() {
             id: foldlog::TaskId::new(id).unwrap(),
             item,
             source: "test".into(),
+            weak: Vec::new(),
             evidence: Vec::new(),
         };
         let _ = home.commit(vec![Op::Import(record)], foldlog::Durability::Buffered).unwrap();
