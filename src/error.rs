@@ -357,7 +357,9 @@ impl ErrorKind {
             }
             ErrorKind::Reentrant => "return from the closure first, or put all events into one draft",
             ErrorKind::Forked => "open the store again in the child process",
-            ErrorKind::NotFound { .. } => "check the path, or create it by opening it for writing",
+            ErrorKind::NotFound { .. } => {
+                "check the path or name; a store or workspace is made by opening it for writing"
+            }
             ErrorKind::Foreign { .. } => {
                 "check the path; foldlog never writes into a folder or file it did not make"
             }
