@@ -97,6 +97,7 @@ fn report_has_these_keys() {
             "own",
             "tasks",
             "unchanged",
+            "unread",
             "updated",
             "verified",
             "workspace",
