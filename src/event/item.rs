@@ -1,5 +1,6 @@
 //! Items: open JSON objects, their fields in order, and patches of them.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -129,6 +130,17 @@ impl Field {
         )
     }
 
+    /// Brings a known field whose name was spelled out by hand into its one form; returns whether it was one.
+    fn settle(&mut self) -> bool {
+        let Field::Other(name) = self else { return false };
+        let known = Field::of(name);
+        if matches!(known, Field::Other(_)) {
+            return false;
+        }
+        *self = known;
+        true
+    }
+
     /// Whether it is one of the sums that every step of a task moves.
     pub fn is_usage(&self) -> bool {
         matches!(
@@ -233,7 +245,16 @@ impl Item {
 
     /// About how many bytes its text has, blobs included.
     pub fn json_len(&self) -> u64 {
-        self.fields.iter().map(|(f, v)| f.name().len() as u64 + 4 + v.json_len()).sum::<u64>() + 1
+        let each = self.fields.iter().map(|(f, v)| v.json_len().saturating_add(f.name().len() as u64 + 4));
+        each.fold(1, u64::saturating_add)
+    }
+
+    /// Brings what was put together by hand into the form in which others will read it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a value that is no JSON, and for a field that is there twice.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        settle_fields("item", &mut self.fields)
     }
 
     /// Sets a field and says how to take that back.
@@ -399,6 +420,17 @@ impl Patch {
         Ok(patch)
     }
 
+    /// As [`Item::settle`].
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        settle_fields("patch", &mut self.set)?;
+        for field in &mut self.unset {
+            if field.settle() && self.set.iter().any(|(set, _)| set == field) {
+                return Err(invalid("patch", format!("{field} is both set and unset")));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.unset.is_empty() && self.drop_children.is_empty()
@@ -418,6 +450,21 @@ impl Patch {
     pub fn drops(&self) -> &[Arc<str>] {
         &self.drop_children
     }
+}
+
+fn settle_fields(what: &'static str, fields: &mut [(Field, Value)]) -> Result<()> {
+    let mut respelled = false;
+    for (field, value) in fields.iter_mut() {
+        respelled |= field.settle();
+        value.settle().map_err(|bad| invalid(what, format!("{field}: {bad}")))?;
+    }
+    if respelled {
+        let mut seen = HashSet::new();
+        if let Some((twice, _)) = fields.iter().find(|(field, _)| !seen.insert(field)) {
+            return Err(invalid(what, format!("{twice} is there twice")));
+        }
+    }
+    Ok(())
 }
 
 fn invalid(what: &'static str, why: String) -> Error {

@@ -66,6 +66,23 @@ impl Value {
         }
     }
 
+    /// Brings a value that was put together by hand into the one form of its text, in which others will read it.
+    ///
+    /// # Errors
+    /// [`BadJson`] for a [`Value::Raw`] that is no JSON value.
+    pub(crate) fn settle(&mut self) -> Result<(), BadJson> {
+        match self {
+            Value::Raw(text) => *self = Value::parse(text)?,
+            Value::UInt(n) => *self = Value::from(*n),
+            Value::Blob { len, .. } if *len > super::ITEM_LEN_MAX => {
+                return Err(BadJson(format!("a blob of {len} bytes is longer than any item")));
+            }
+            Value::Strings(all) if all.is_empty() => *self = Value::strings([""; 0]),
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// A string's value.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         Value::Text(text.into())

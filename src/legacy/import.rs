@@ -32,7 +32,7 @@ pub enum Outcome {
     Unchanged,
     /// A task of this id was created here and not imported; it was not touched.
     Own,
-    /// It was deleted here and stays so.
+    /// It was deleted, here or in another workspace of the store, and stays so.
     Deleted,
     /// It is at home in another workspace of the store; nothing was done.
     Elsewhere,
@@ -52,7 +52,7 @@ pub struct Taken {
     /// Fields that both sides have changed since the last import; what stands here was kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
-    /// Where it is at home, or why it failed.
+    /// Where else it is at home or was deleted, or why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -138,7 +138,7 @@ pub fn import(
         let mut here = Vec::with_capacity(batch.len());
         for task in batch {
             match others.get(&task.id) {
-                Some(other) => report.note(&task.id, Outcome::Elsewhere, Vec::new(), Some(other.clone())),
+                Some((outcome, other)) => report.note(&task.id, *outcome, Vec::new(), Some(other.clone())),
                 None => here.push(task),
             }
         }
@@ -186,9 +186,13 @@ impl ImportReport {
     }
 }
 
-/// Which tasks of the folder live in other workspaces of the store, and in which.
-fn elsewhere(store: &TaskStore, home: &Tasks, found: &Found) -> Result<HashMap<TaskId, String>> {
+/// Which tasks of the folder live in other workspaces of the store, or were deleted there, and in which.
+fn elsewhere(store: &TaskStore, home: &Tasks, found: &Found) -> Result<HashMap<TaskId, (Outcome, String)>> {
     let mut all = HashMap::new();
+    let here: HashSet<TaskId> = home.read(|_, index| {
+        let known = found.tasks.iter().filter(|task| index.entry(task.id.as_str()).is_some());
+        known.map(|task| task.id.clone()).collect()
+    })?;
     for (name, other) in store.homes()? {
         if name == home.workspace().name() {
             continue;
@@ -196,10 +200,17 @@ fn elsewhere(store: &TaskStore, home: &Tasks, found: &Found) -> Result<HashMap<T
         // One that cannot be read now keeps nothing from being imported: it may be damaged for good.
         let Ok(other) = other else { continue };
         let there = other.read(|_, index| {
-            let here = found.tasks.iter().filter(|task| index.get(task.id.as_str()).is_some());
-            here.map(|task| task.id.clone()).collect::<Vec<_>>()
+            let known = found.tasks.iter().filter_map(|task| Some((task, index.entry(task.id.as_str())?)));
+            known.map(|(task, entry)| (task.id.clone(), entry.live().is_some())).collect::<Vec<_>>()
         });
-        all.extend(there.unwrap_or_default().into_iter().map(|id| (id, name.clone())));
+        for (id, lives) in there.unwrap_or_default() {
+            if lives {
+                all.insert(id, (Outcome::Elsewhere, name.clone()));
+            } else if !here.contains(&id) {
+                // Deleted is deleted, wherever that was: an older record does not bring it back.
+                all.entry(id).or_insert_with(|| (Outcome::Deleted, name.clone()));
+            }
+        }
     }
     Ok(all)
 }
@@ -255,7 +266,7 @@ fn take(home: &Tasks, tasks: &[&FoundTask], list_unread: bool, report: &mut Impo
     }
     match commit(home, &changing, report) {
         Ok(()) => Ok(()),
-        Err(e) if changing.len() == 1 || !is_of_one_task(&e) => Err(e),
+        Err(e) if !is_of_one_task(&e) => Err(e),
         Err(_) => {
             for task in changing {
                 match commit(home, &[task], report) {

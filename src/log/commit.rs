@@ -16,7 +16,7 @@ use super::envelope::{Commit, Preamble};
 use super::format::MAX_COUNT;
 use super::frame::FrameKind;
 use super::state::{Recall, State};
-use super::view::View;
+use super::view::{Active, View};
 use super::{Cursor, Seq};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
@@ -310,17 +310,25 @@ impl Log {
         let (mut batch, mut undoing) = self.start_batch(writer, view, &active)?;
         let prefix = batch.frames().len();
         let mut answered = 0;
+        // Who was refused, and how many frames had been placed by then: what they were judged on may not land.
+        let mut refused: Vec<(usize, usize)> = Vec::new();
         let mut draft = std::mem::take(&mut writer.spare.draft);
         for slot in slots.iter_mut() {
             if batch.position().offset - view.at.offset > u64::from(active.header.max_body) {
                 break;
             }
             answered += 1;
+            let before = batch.frames().len();
             let ran = self.run_one(slot, &mut draft, view, &mut batch, &mut undoing, active.header.max_body);
             draft.clear();
             *slot.outcome = Some(match ran {
                 Ok(receipt) => Outcome::Placed(receipt, batch.frames().len(), batch.position().offset),
-                Err(outcome) => outcome,
+                Err(outcome) => {
+                    if before > prefix {
+                        refused.push((answered - 1, before));
+                    }
+                    outcome
+                }
             });
         }
         writer.spare.draft = draft;
@@ -337,17 +345,20 @@ impl Log {
         } else {
             self.write_batch(writer, view, &active, batch, undoing, file_len)
         };
-        for slot in slots.iter_mut().take(answered) {
+        for (place, slot) in slots.iter_mut().take(answered).enumerate() {
             *slot.outcome = match slot.outcome.take() {
                 Some(Outcome::Placed(receipt, frames, behind)) if frames <= whole => {
                     // Where nothing was to be written, what had been prepared for a first append is not there.
                     let behind = active.header.lpos(behind.min(view.at.offset));
                     Some(Outcome::Done(settled(receipt, view), behind, writer.entered))
                 }
-                Some(Outcome::Placed(..)) => Some(Outcome::Failed(match &error {
-                    Some(error) => error.duplicate(),
-                    None => Error::new(ErrorKind::Io, "append to", &active.path),
-                })),
+                Some(Outcome::Placed(..)) => Some(Outcome::Failed(unwritten(&error, &active))),
+                // Judged on a commit that does not stand, so the judgement does not either.
+                Some(Outcome::Failed(_))
+                    if refused.iter().any(|(at, frames)| *at == place && *frames > whole) =>
+                {
+                    Some(Outcome::Failed(unwritten(&error, &active)))
+                }
                 answered => answered,
             };
         }
@@ -445,6 +456,14 @@ impl<'a> Slot<'a> {
 
     fn fail(&mut self, error: &Error) {
         self.outcome.get_or_insert_with(|| Outcome::Failed(error.duplicate()));
+    }
+}
+
+/// Why a commit did not reach the file.
+fn unwritten(error: &Option<Error>, active: &Active) -> Error {
+    match error {
+        Some(error) => error.duplicate(),
+        None => Error::new(ErrorKind::Io, "append to", &active.path),
     }
 }
 

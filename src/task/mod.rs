@@ -342,9 +342,11 @@ impl Tasks {
     /// # Errors
     /// The rules' own; as [`Log::read`].
     pub fn judge(&self, ops: &[Op]) -> Result<Judged> {
+        let mut ops = ops.to_vec();
+        op::settle(&mut ops)?;
         self.read(|_, index| {
             let mut events = 0;
-            let planned = Plan::of(index, ops, &mut |_, _| {
+            let planned = Plan::of(index, &ops, &mut |_, _| {
                 events += 1;
                 events - 1
             })?;
@@ -366,6 +368,7 @@ impl Tasks {
     /// As [`Log::commit`].
     pub fn commit(&self, mut ops: Vec<Op>, options: impl Into<CommitOptions>) -> Result<Committed> {
         let CommitOptions { durability, mut expect, op_id, seen } = options.into();
+        op::settle(&mut ops)?;
         let request = match op_id {
             Some(op_id) => {
                 let seen = match seen {

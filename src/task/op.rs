@@ -150,6 +150,9 @@ pub struct CommitOptions {
     /// The request's name: the same request under the same name is applied once, however often it is sent.
     pub op_id: Option<OpId>,
     /// The highest event number its caller had seen when it made the request; without it, what this process has.
+    ///
+    /// By it a request is known to be older than the memory of op ids. Without it a request that is sent again after more
+    /// than 65,536 others looks like a new one, and is applied again.
     pub seen: Option<Seq>,
 }
 
@@ -173,10 +176,19 @@ impl CommitOptions {
         self
     }
 
-    /// Names the request.
+    /// Names the request. Whoever may send it again from another process, or much later, keeps with the name what had been
+    /// [seen](CommitOptions::seen()) when the request was made, and gives that too.
     #[must_use]
     pub fn op_id(mut self, op_id: OpId) -> Self {
         self.op_id = Some(op_id);
+        self
+    }
+
+    /// The highest event number the caller had seen when it made the request: kept with its name, and the same each time
+    /// it is sent.
+    #[must_use]
+    pub fn seen(mut self, seen: Seq) -> Self {
+        self.seen = Some(seen);
         self
     }
 }
@@ -353,6 +365,33 @@ pub(super) fn request(ops: &[Op]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     ops.iter().for_each(|op| op.hash(&mut hasher));
     hasher.finalize().into()
+}
+
+/// Brings values and fields that were put together by hand into the form in which others will read them.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] for what no reader could read.
+pub(super) fn settle(ops: &mut [Op]) -> Result<()> {
+    let settle = |value: &mut Value| {
+        value.settle().map_err(|bad| {
+            let kind = ErrorKind::Invalid { what: "value", why: bad.to_string() };
+            Error::new(kind, "commit", Path::new(""))
+        })
+    };
+    for op in ops {
+        match op {
+            Op::Create { item, .. } | Op::Delegate { child: item, .. } => item.settle()?,
+            Op::Patch { patch, .. } => patch.settle()?,
+            Op::Rename { title, .. } => settle(title)?,
+            Op::Complete { summary, .. } => summary.iter_mut().try_for_each(settle)?,
+            Op::Import(record) => {
+                record.item.settle()?;
+                record.evidence.iter_mut().try_for_each(|(_, value)| settle(value))?;
+            }
+            Op::SetStatus { .. } | Op::Resume { .. } | Op::Remove { .. } | Op::SetRules(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether [`spill`] may have anything to do.

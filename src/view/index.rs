@@ -58,7 +58,7 @@ struct Undo {
     tasks: usize,
     rules: Option<Arc<StatusTable>>,
     bindings: usize,
-    writer: Option<u64>,
+    writer: Option<(u64, Option<Arc<Writer>>)>,
     findings: usize,
     findings_seen: u64,
 }
@@ -180,9 +180,9 @@ impl Index {
             }
             Event::WorkspaceBound(binding) => self.bindings.push(binding),
             Event::SessionStarted { label, version, pid } => {
-                let new = self.writers.insert(session, Arc::new(Writer { label, version, pid })).is_none();
-                if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember && new) {
-                    undo.writer = Some(session);
+                let before = self.writers.insert(session, Arc::new(Writer { label, version, pid }));
+                if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember) {
+                    undo.writer.get_or_insert((session, before));
                 }
             }
             _ => {}
@@ -357,8 +357,10 @@ impl Fold for Index {
         if let Some(rules) = undo.rules {
             self.rules = rules;
         }
-        if let Some(session) = undo.writer {
-            self.writers.remove(&session);
+        match undo.writer {
+            Some((session, Some(before))) => drop(self.writers.insert(session, before)),
+            Some((session, None)) => drop(self.writers.remove(&session)),
+            None => {}
         }
         self.bindings.truncate(undo.bindings);
         self.findings.truncate(undo.findings);

@@ -115,7 +115,7 @@ fn changes_of_both_sides_are_joined_field_by_field() {
 #[test]
 fn deleted_tasks_and_tasks_of_ones_own_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["deleted", "own", "elsewhere"] {
+    for name in ["deleted", "own", "elsewhere", "deleted-elsewhere"] {
         write(dir.path(), name, &format!(r#"{{"id":"{name}","ts":1784332598169,"task":"x"}}"#));
     }
     let store = TaskStore::memory(Options::default()).unwrap();
@@ -125,8 +125,11 @@ fn deleted_tasks_and_tasks_of_ones_own_are_left_alone() {
     let _ = home.remove(&[id("deleted")], false, Durability::Buffered).unwrap();
     let other = store.home(&Place::Key("other".into())).unwrap();
     let _ = other.create(Item::new(&id("elsewhere")), Durability::Buffered).unwrap();
+    let _ = other.create(Item::new(&id("deleted-elsewhere")), Durability::Buffered).unwrap();
+    let _ = other.remove(&[id("deleted-elsewhere")], false, Durability::Buffered).unwrap();
     let report = take(&store, &home, dir.path());
-    assert_eq!((report.own, report.deleted, report.elsewhere, report.events), (1, 1, 1, 0), "{report:?}");
+    assert_eq!((report.own, report.deleted, report.elsewhere, report.events), (1, 2, 1, 0), "{report:?}");
+    assert!(home.get("deleted-elsewhere").unwrap().is_none(), "wherever it was deleted");
     assert!(home.get("deleted").unwrap().is_none(), "a deleted task does not come back from its old folder");
     assert_eq!(json(&home, "own"), r#"{"id":"own"}"#);
 }
@@ -215,4 +218,20 @@ fn large_values_are_taken_over_and_not_written_twice() {
     assert_eq!(take(&store, &home, dir.path()).verified, 1);
     assert_eq!(home.get("a").unwrap().unwrap().task.item.get(&Field::Task), Some(&Value::text(title)));
     assert_eq!(take(&store, &home, dir.path()).unchanged, 1);
+}
+
+#[test]
+fn record_that_fits_no_frame_costs_the_others_nothing_and_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a", r#"{"id":"a","ts":1784332598169,"task":"x"}"#);
+    let store = TaskStore::memory(Options::default()).unwrap();
+    let home = store.home(&Place::None).unwrap();
+    let _ = take(&store, &home, dir.path());
+    // Names of fields are kept in no blob.
+    let fields: String = (0..4_000).map(|n| format!(r#","{}{n}":1"#, "n".repeat(1_200))).collect();
+    write(dir.path(), "b", &format!(r#"{{"id":"b","ts":1784332598169,"task":"x"{fields}}}"#));
+    let report = take(&store, &home, dir.path());
+    assert_eq!((report.unchanged, report.failed, report.created), (1, 1, 0), "alone in its commit");
+    let failed = report.outcomes.iter().find(|taken| taken.id == "b").unwrap();
+    assert!(failed.detail.as_ref().unwrap().contains("bytes"), "{failed:?}");
 }

@@ -450,3 +450,45 @@ fn failed_write_leaves_the_fold_as_a_fresh_reader_has_it() {
     println!("{failed} commits failed, {stood} stood, both in {mixed} rounds");
     assert!(failed > 20 && stood > 20 && mixed >= 3, "{failed} {stood} {mixed}");
 }
+
+/// What a commit is refused for must stand: where the commit before it in the batch does not reach the disk, nobody is
+/// told that its task exists already.
+#[test]
+fn refusal_that_rests_on_a_failed_write_is_that_failure() {
+    let machine = SimMachine::new(Profile::Linux, 1);
+    let tasks = on(&machine, "w", options());
+    let _ = tasks.create(Item::new(&id("first")), BUFFERED).unwrap();
+    let (inside, is_inside) = channel();
+    let (go, may_go) = channel::<()>();
+    let (ready, is_ready) = channel();
+    let holder = tasks.workspace().clone();
+    let made = Item::new(&id("t")).with(Field::Mode, &*"m".repeat(60_000));
+    let codes: Vec<_> = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = holder.commit(BUFFERED, move |_: &State, _| {
+                inside.send(()).unwrap();
+                may_go.recv().unwrap();
+                Ok(())
+            });
+        });
+        is_inside.recv().unwrap();
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let (tasks, ready, made) = (tasks.clone(), ready.clone(), made.clone());
+                scope.spawn(move || {
+                    ready.send(()).unwrap();
+                    tasks.create(made, BUFFERED).map(|_| ()).map_err(|e| e.code())
+                })
+            })
+            .collect();
+        (0..8).for_each(|_| is_ready.recv().unwrap());
+        // Most of them queue up by now, which makes one batch of them; nothing rests on it.
+        (0..2_000).for_each(|_| std::thread::yield_now());
+        machine.set_capacity(Some(machine.used()));
+        go.send(()).unwrap();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(codes, vec![Err("no-space"); 8]);
+    machine.set_capacity(None);
+    let _ = tasks.create(made, BUFFERED).unwrap();
+}

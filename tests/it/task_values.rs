@@ -508,3 +508,54 @@ fn features_that_change_json_for_everybody_are_off() {
     let text = parsed.to_string();
     assert!(text.starts_with(r#"{"a":1.8446744073709552e"#) && text.ends_with(r#","b":1}"#), "{text}");
 }
+
+/// The variants are open to everybody. What a caller puts together comes back to every process as one thing, or is refused;
+/// it must not be acknowledged and then be unreadable, and a known name spelled out must not pass by the rules.
+#[test]
+fn values_and_fields_put_together_by_hand_are_what_others_read() {
+    let (machine, tasks) = machine();
+    let _ = tasks.create(Item::new(&id("t")), BUFFERED).unwrap();
+    let other = |name: &str| Field::Other(name.into());
+    let patch = |field, value: Value| Patch::new().set(field, value);
+    for (value, text) in [
+        (Value::Raw("1".into()), "1"),
+        (Value::Raw("[\"a\"]".into()), "[\"a\"]"),
+        (Value::UInt(5), "5"),
+        (Value::Strings(Arc::new([])), "[]"),
+    ] {
+        let _ = tasks.patch(&id("t"), patch(Field::of("v"), value.clone()), BUFFERED).unwrap();
+        assert_eq!(json(&tasks, "t"), format!(r#"{{"id":"t","v":{text}}}"#));
+        let again = tasks.patch(&id("t"), patch(Field::of("v"), value), BUFFERED).unwrap();
+        assert_eq!(again.count, 0, "{text}: it is there");
+    }
+    let before = last(&tasks);
+    for value in ["{", "", "NaN", "1 2", r#"{"a":1,"a":2}"#] {
+        let raw = Value::Raw(value.into());
+        assert_eq!(
+            code(tasks.patch(&id("t"), patch(Field::Mode, raw.clone()), BUFFERED)),
+            "invalid",
+            "{value}"
+        );
+        let made = Item::new(&id("u")).with(Field::Mode, raw.clone());
+        assert_eq!(code(tasks.create(made, BUFFERED)), "invalid", "{value}");
+        let op = || TaskOp::Complete { id: id("t"), summary: Some(raw.clone()) };
+        assert_eq!(code(tasks.commit(vec![op()], BUFFERED)), "invalid", "{value}");
+        assert_eq!(code(tasks.judge(&[op()])), "invalid", "{value}");
+    }
+    let endless = Value::Blob { id: BlobId([7; 32]), len: u64::MAX };
+    assert_eq!(code(tasks.patch(&id("t"), patch(Field::Mode, endless), BUFFERED)), "invalid");
+    assert_eq!(
+        code(tasks.patch(&id("t"), patch(other("status"), "completed".into()), BUFFERED)),
+        "ruled-field"
+    );
+    assert_eq!(code(tasks.patch(&id("t"), Patch::new().unset(other("id")), BUFFERED)), "ruled-field");
+    let twice = patch(Field::Ts, Value::Int(1)).set(other("ts"), Value::Int(2));
+    assert_eq!(code(tasks.patch(&id("t"), twice, BUFFERED)), "invalid");
+    assert_eq!(last(&tasks), before, "nothing was written");
+    let _ = tasks.patch(&id("t"), patch(other("ts"), Value::Int(3)), BUFFERED).unwrap();
+    assert_eq!(tasks.get("t").unwrap().unwrap().task.ts().to_bits(), 3_f64.to_bits());
+    let fresh = on(&machine, "fresh", options().read_only(true));
+    let hash = |tasks: &Tasks| tasks.read(|state, _| state.hash()).unwrap();
+    assert_eq!(hash(&tasks), hash(&fresh));
+    assert!(fresh.check().unwrap().is_empty());
+}
