@@ -1,9 +1,11 @@
 //! Items: open JSON objects, their fields in order, and patches of them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+
+use foldhash::fast::RandomState;
 
 use super::id::TaskId;
 use super::json;
@@ -282,6 +284,58 @@ impl Item {
         }
     }
 
+    /// A way to look up so many fields that one search each would take too long.
+    pub(crate) fn finder(&self, asked: usize) -> Finder<'_> {
+        let map = (asked > FEW).then(|| {
+            // Of a name that is there twice the first counts.
+            self.fields.iter().enumerate().rev().map(|(at, (field, _))| (field, at)).collect()
+        });
+        Finder { item: self, map }
+    }
+
+    /// [`Item::edit`] of many fields, in time that grows with their number alone.
+    pub(crate) fn edit_all(&mut self, all: Vec<(Field, Value)>, mut told: impl FnMut(&Field, u64, Edit)) {
+        let mut places: Option<Places> = (all.len() > FEW).then(|| {
+            self.fields.iter().enumerate().rev().map(|(at, (field, _))| (field.clone(), at)).collect()
+        });
+        for (field, value) in all {
+            let len = value.json_len();
+            let edit = match &mut places {
+                None => self.edit(field.clone(), value),
+                Some(places) => {
+                    match places.get(&field).and_then(|at| Some((*at, self.fields.get_mut(*at)?))) {
+                        Some((at, (_, old))) => Edit::Replaced(at, std::mem::replace(old, value)),
+                        None => {
+                            places.insert(field.clone(), self.fields.len());
+                            self.fields.push((field.clone(), value));
+                            Edit::Added
+                        }
+                    }
+                }
+            };
+            told(&field, len, edit);
+        }
+    }
+
+    /// [`Item::edit_out`] of many fields, in time that grows with their number alone. The edits come last field first, so
+    /// that they are taken back as they stood.
+    pub(crate) fn edit_out_all(&mut self, all: &[Field], mut told: impl FnMut(Edit)) {
+        if all.len() <= FEW {
+            return all.iter().for_each(|field| told(self.edit_out(field)));
+        }
+        let going: HashSet<&Field, RandomState> = all.iter().collect();
+        let (mut stay, mut go) = (Vec::with_capacity(self.fields.len()), Vec::new());
+        for (at, (field, value)) in std::mem::take(&mut self.fields).into_iter().enumerate() {
+            if going.contains(&field) {
+                go.push(Edit::Removed(at, field, value));
+            } else {
+                stay.push((field, value));
+            }
+        }
+        self.fields = stay;
+        go.into_iter().rev().for_each(told);
+    }
+
     /// Takes the last edit back.
     pub(crate) fn take_back(&mut self, edit: Edit) {
         match edit {
@@ -311,6 +365,27 @@ impl Item {
         &mut self.fields
     }
 }
+
+/// See [`Item::finder`].
+pub(crate) struct Finder<'a> {
+    item: &'a Item,
+    map: Option<HashMap<&'a Field, usize, RandomState>>,
+}
+
+impl<'a> Finder<'a> {
+    /// A field's value.
+    pub(crate) fn get(&self, field: &Field) -> Option<&'a Value> {
+        match &self.map {
+            None => self.item.get(field),
+            Some(map) => map.get(field).and_then(|at| self.item.fields.get(*at)).map(|(_, value)| value),
+        }
+    }
+}
+
+type Places = HashMap<Field, usize, RandomState>;
+
+/// Up to how many fields are searched for one by one.
+const FEW: usize = 32;
 
 /// What an edit of an item replaced, and where.
 #[derive(Debug)]
@@ -490,6 +565,25 @@ mod tests {
         for (i, field) in all.iter().enumerate() {
             assert_eq!((usize::from(field.number()), &Field::of(field.name())), (i + 1, field));
         }
+    }
+
+    #[test]
+    fn many_fields_at_once_are_as_one_by_one_and_taken_back_so() {
+        let field = |n: usize| Field::of(&format!("f{n}"));
+        let before = Item::of_fields((0..300).map(|n| (field(n), Value::Int(0))).collect());
+        let all: Vec<_> =
+            (0..400).map(|n| (field(n * 3 % 350), Value::Int(i64::try_from(n).unwrap()))).collect();
+        let gone: Vec<_> = (0..200).map(|n| field(n * 7 % 500)).collect();
+        let (mut one_by_one, mut at_once, mut edits) = (before.clone(), before.clone(), Vec::new());
+        all.iter().for_each(|(field, value)| drop(one_by_one.set(field.clone(), value.clone())));
+        gone.iter().for_each(|field| drop(one_by_one.unset(field)));
+        at_once.edit_all(all, |_, _, edit| edits.push(edit));
+        at_once.edit_out_all(&gone, |edit| edits.push(edit));
+        assert_eq!(at_once, one_by_one);
+        let finder = at_once.finder(1000);
+        (0..500).for_each(|n| assert_eq!(finder.get(&field(n)), at_once.get(&field(n)), "{n}"));
+        edits.into_iter().rev().for_each(|edit| at_once.take_back(edit));
+        assert_eq!(at_once, before);
     }
 
     #[test]

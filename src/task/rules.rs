@@ -16,6 +16,7 @@ use crate::event::{
     By, Cause, Event, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Imported, Item, Patch, Status, StatusTable,
     TaskId, Value, value_hash,
 };
+use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Key, Revision, Seq};
 use crate::view::{Entry, Head, Index, Task, fold_event};
 
@@ -140,7 +141,9 @@ impl<'a> Plan<'a> {
                 changed.len() - 1
             }
         };
-        let before = self.entry(id.as_str()).cloned();
+        // Taken out, not copied: what this commit alone holds is changed where it is.
+        let mine = self.over.remove(id.as_str()).map(|(entry, _)| entry);
+        let before = mine.or_else(|| self.index.entry(id.as_str()).cloned());
         let head = Head {
             seq: before.as_ref().map_or(Seq(0), Entry::seq),
             revision: Revision(before.as_ref().map_or(0, |entry| entry.revision().0) + 1),
@@ -189,15 +192,16 @@ impl<'a> Plan<'a> {
         let task = self.live(id)?;
         let mut change = Patch::default();
         let (mut bytes, mut count) = (task.bytes, task.item.fields().len());
+        let now = task.item.finder(patch.set.len() + patch.unset.len());
         for (field, value) in &patch.set {
             if field.is_ruled() {
                 // Sending a field back as it is changes nothing, and hosts that save whole items do so.
-                if task.item.get(field) == Some(value) {
+                if now.get(field) == Some(value) {
                     continue;
                 }
                 return ruled(field, verb(field));
             }
-            let old = task.item.get(field);
+            let old = now.get(field);
             if old == Some(value) {
                 continue;
             }
@@ -206,24 +210,24 @@ impl<'a> Plan<'a> {
                     let why = format!("childIds of {id} is to be an array of strings");
                     return refuse(ErrorKind::Invalid { what: "patch", why });
                 }
-                let there = task.child_ids();
-                let new: Vec<_> = value.as_strings().into_iter().filter(|id| !there.contains(id)).collect();
+                let mut there: HashSet<_, RandomState> = task.child_ids().into_iter().collect();
+                let new: Vec<_> =
+                    value.as_strings().into_iter().filter(|id| there.insert(Arc::clone(id))).collect();
                 if new.is_empty() {
                     continue;
                 }
-                bytes += new.iter().map(|id| id.len() as u64 + 3).sum::<u64>();
+                bytes = bytes.saturating_add(new.iter().map(|id| id.len() as u64 + 3).sum());
                 change.set.push((Field::ChildIds, Value::strings(new)));
                 continue;
             }
             count += usize::from(old.is_none());
-            bytes = (bytes + value.json_len() + field.name().len() as u64 + 4)
-                .saturating_sub(old.map_or(0, |old| old.json_len() + field.name().len() as u64 + 4));
+            bytes = bytes
+                .saturating_add(field_len(field, value))
+                .saturating_sub(old.map_or(0, |old| field_len(field, old)));
             change.set.push((field.clone(), value.clone()));
         }
         for field in &patch.unset {
-            if task.item.get(field).is_none() {
-                continue;
-            }
+            let Some(old) = now.get(field) else { continue };
             if field.is_ruled() {
                 return ruled(field, verb(field));
             }
@@ -231,20 +235,16 @@ impl<'a> Plan<'a> {
                 return ruled(field, "name the ids to be dropped");
             }
             count -= 1;
-            bytes = bytes.saturating_sub(
-                task.item.get(field).map_or(0, |old| old.json_len() + field.name().len() as u64 + 4),
-            );
+            bytes = bytes.saturating_sub(field_len(field, old));
             change.unset.push(field.clone());
         }
         if !patch.drop_children.is_empty() {
-            let there = task.child_ids();
-            let added = change.set.iter().find(|(field, _)| *field == Field::ChildIds);
-            let added = added.map(|(_, value)| value.as_strings()).unwrap_or_default();
-            for child in &patch.drop_children {
-                if there.contains(child) || added.contains(child) {
-                    change.drop_children.push(Arc::clone(child));
-                }
+            let mut there: HashSet<_, RandomState> = task.child_ids().into_iter().collect();
+            if let Some((_, added)) = change.set.iter().find(|(field, _)| *field == Field::ChildIds) {
+                there.extend(added.as_strings());
             }
+            change.drop_children =
+                patch.drop_children.iter().filter(|id| there.remove(*id)).cloned().collect();
         }
         check_size((bytes, count), (task.bytes, task.item.fields().len()))?;
         if !change.is_empty() {
@@ -318,6 +318,14 @@ impl<'a> Plan<'a> {
 
     /// Refuses a parent that is below the child, or is the child.
     fn no_cycle(&self, parent: &TaskId, child: &TaskId) -> Result<()> {
+        // Nothing is below it yet: the common case, however long the chain above is.
+        let mut over = self.over.values().filter_map(|(entry, _)| entry.live());
+        if parent != child
+            && self.index.children(child.as_str()).next().is_none()
+            && !over.any(|task| task.parent().as_deref() == Some(child.as_str()))
+        {
+            return Ok(());
+        }
         let mut seen = HashSet::new();
         let mut at = Some(parent.to_string());
         while let Some(id) = at {
@@ -464,7 +472,8 @@ impl<'a> Plan<'a> {
     fn remove(&mut self, ids: &[TaskId], cascade: bool) -> Result<()> {
         // What goes, each with the task that takes it with it.
         let mut going: Vec<(TaskId, Option<TaskId>)> = Vec::new();
-        let mut seen: HashSet<TaskId> = HashSet::new();
+        let named: HashSet<&TaskId, RandomState> = ids.iter().collect();
+        let mut seen: HashSet<TaskId, RandomState> = HashSet::default();
         for id in ids {
             self.live(id)?;
             if !seen.insert(id.clone()) {
@@ -473,7 +482,7 @@ impl<'a> Plan<'a> {
             let mut open = vec![(id.clone(), None)];
             while let Some((next, with)) = open.pop() {
                 let children = self.children(&next);
-                let staying = children.iter().filter(|child| !ids.contains(child)).count();
+                let staying = children.iter().filter(|child| !named.contains(child)).count();
                 if staying > 0 && !cascade {
                     let why = format!("{next} has {staying} children; say so if they are to go with it");
                     return Err(Error::refused(why));
@@ -483,15 +492,25 @@ impl<'a> Plan<'a> {
                     open.extend(below.map(|child| (child, Some(id.clone()))));
                 }
                 going.push((next, with));
+                if going.len() > usize::from(MAX_COUNT) {
+                    // Each takes an event. What cannot be written is not looked for to its end.
+                    let what = "a commit's number of events (remove what is below in parts first)";
+                    return refuse(ErrorKind::TooLarge {
+                        what,
+                        len: going.len() as u64,
+                        max: MAX_COUNT.into(),
+                    });
+                }
             }
         }
         // Who waited for one of them, and stays, waits no more.
-        let gone: HashSet<&TaskId> = going.iter().map(|(id, _)| id).collect();
+        let gone: HashSet<&TaskId, RandomState> = going.iter().map(|(id, _)| id).collect();
         let mut freed: Vec<TaskId> = Vec::new();
+        let mut is_freed: HashSet<TaskId, RandomState> = HashSet::default();
         for (id, _) in &going {
             let task = self.live(id)?;
             if let Some(parent) = self.waiting_parent(&task).filter(|parent| !gone.contains(&parent.id))
-                && !freed.contains(&parent.id)
+                && is_freed.insert(parent.id.clone())
             {
                 freed.push(parent.id.clone());
             }
@@ -616,10 +635,15 @@ pub(super) fn check_size((bytes, fields): (u64, usize), (bytes_now, fields_now):
     Ok(())
 }
 
-/// The same for one field that gets a value.
+/// What a field takes of an item's bytes.
+fn field_len(field: &Field, value: &Value) -> u64 {
+    value.json_len().saturating_add(field.name().len() as u64 + 4)
+}
+
+/// The same as [`check_size`] for one field that gets a value.
 fn check_grown(task: &Task, field: &Field, value: &Value) -> Result<()> {
     let (bytes, fields) = (task.bytes, task.item.fields().len());
     let old = task.item.get(field);
-    let grown = (bytes + value.json_len()).saturating_sub(old.map_or(0, Value::json_len));
+    let grown = bytes.saturating_add(value.json_len()).saturating_sub(old.map_or(0, Value::json_len));
     check_size((grown, fields + usize::from(old.is_none())), (bytes, fields))
 }

@@ -1,10 +1,12 @@
 //! What a workspace's tasks should be and are not: the invariants of the delegation graph.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::index::Index;
 use super::task::Task;
-use crate::event::{Field, Status, Value};
+use crate::event::{Field, Status, TaskId, Value};
 use crate::log::finding::{Finding, Severity};
 
 impl Index {
@@ -12,10 +14,39 @@ impl Index {
     pub fn check(&self) -> Vec<Finding> {
         let mut tasks: Vec<_> = self.tasks().collect();
         tasks.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        tasks.into_iter().flat_map(|task| self.check_task(task)).collect()
+        let above_itself = self.above_themselves(&tasks);
+        tasks.into_iter().flat_map(|task| self.check_task(task, above_itself.contains(&task.id))).collect()
     }
 
-    fn check_task(&self, task: &Task) -> Vec<Finding> {
+    /// The tasks that come above themselves. Every task is walked over once, however long the chains are.
+    fn above_themselves<'a>(&'a self, tasks: &[&'a Arc<Task>]) -> HashSet<&'a TaskId> {
+        let mut found = HashSet::new();
+        // On which walk each was met first.
+        let mut met: HashMap<&TaskId, usize> = HashMap::new();
+        for (walk, task) in tasks.iter().copied().enumerate() {
+            let mut way: Vec<&TaskId> = Vec::new();
+            let mut at = Some(task);
+            while let Some(task) = at {
+                match met.get(&task.id) {
+                    None => {
+                        met.insert(&task.id, walk);
+                        way.push(&task.id);
+                        at = task.parent().and_then(|parent| self.get(&parent));
+                    }
+                    Some(earlier) => {
+                        if *earlier == walk {
+                            found.extend(way.iter().rev().copied().take_while(|id| **id != task.id));
+                            found.insert(&task.id);
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn check_task(&self, task: &Task, above_itself: bool) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut say = |severity, code, message: String, remedy| {
             let (file, offset, seq) = (PathBuf::new(), None, Some(task.seq.0));
@@ -61,12 +92,7 @@ impl Index {
             }
             (_, None) => {}
         }
-        if task.parent().as_deref() == Some(id.as_str())
-            || self
-                .ancestors(id.as_str())
-                .last()
-                .is_some_and(|top| top.parent().is_some_and(|parent| self.get(&parent).is_some()))
-        {
+        if above_itself {
             let what = format!("{id} is above itself");
             say(Severity::Warning, "cycle", what, "sums and trees stop where they have been before");
         }

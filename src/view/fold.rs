@@ -3,7 +3,10 @@
 //! Never validates: what today's rules would refuse is folded all the same, in the way that loses least, and said in a
 //! finding. An event changes its own task and no other.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+use foldhash::fast::RandomState;
 
 use super::task::{Entry, Imports, Task, Tombstone};
 use crate::event::{
@@ -40,9 +43,9 @@ pub(crate) fn fold_event(
 ) -> Entry {
     let mut shared = match (before, &event) {
         (Some(Entry::Dead(_)), Event::Created { again: true, .. }) => fresh(id, head),
-        (Some(Entry::Dead(tombstone)), _) => {
+        (Some(Entry::Dead(_)), _) => {
             note("event-after-delete", format!("an event of kind {} after {id} was deleted", event.kind()));
-            return Entry::Dead(Tombstone { revision: head.revision.max(tombstone.revision), seq: head.seq });
+            return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq });
         }
         (Some(Entry::Live(task)), Event::Created { .. }) => {
             note("created-twice", format!("{id} was created although it was there; its fields were merged"));
@@ -94,25 +97,27 @@ fn fresh(id: &str, head: Head) -> Arc<Task> {
 fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<'_>) {
     match event {
         Event::Created { item, .. } => {
-            for (field, value) in item.into_fields() {
-                set(task, field, value);
-            }
+            set_all(task, item.into_fields());
         }
         Event::Patched(Patch { set: sets, unset: unsets, drop_children }) => {
+            let mut rest = Vec::with_capacity(sets.len());
             for (field, value) in sets {
                 if field == Field::ChildIds {
+                    // What comes before it comes before it in a new item too.
+                    set_all(task, std::mem::take(&mut rest));
                     add_children(task, &value.as_strings());
                 } else {
                     if field.is_ruled() {
                         note("ruled-field-patched", format!("a patch of {} sets {field}", task.id));
                     }
-                    set(task, field, value);
+                    rest.push((field, value));
                 }
             }
-            unsets.iter().for_each(|field| unset(task, field));
+            set_all(task, rest);
+            unset_all(task, &unsets);
             if !drop_children.is_empty() {
-                let kept: Vec<_> =
-                    task.child_ids().into_iter().filter(|id| !drop_children.contains(id)).collect();
+                let dropped: HashSet<Arc<str>, RandomState> = drop_children.into_iter().collect();
+                let kept: Vec<_> = task.child_ids().into_iter().filter(|id| !dropped.contains(id)).collect();
                 set(task, Field::ChildIds, Value::strings(kept));
             }
         }
@@ -188,29 +193,24 @@ fn moves(task: &Task, to: Status, rules: &StatusTable, note: Note<'_>) {
 
 fn import(task: &mut Editing<'_>, imported: Imported) {
     let Imported { record, set: sets, unset: unsets, kept, .. } = imported;
-    let mut fields = task.task.imports.take().map(|imports| imports.fields.clone()).unwrap_or_default();
-    let mut say = |field: &Field, hash: u64| match fields.binary_search_by(|(f, _)| f.cmp(field)) {
-        Ok(at) if hash == 0 => drop(fields.remove(at)),
-        Ok(at) => {
-            if let Some((_, old)) = fields.get_mut(at) {
-                *old = hash;
-            }
-        }
-        Err(_) if hash == 0 => {}
-        Err(at) => fields.insert(at, (field.clone(), hash)),
+    let before = task.task.imports.take();
+    let mut fields: BTreeMap<Field, u64> = before
+        .iter()
+        .flat_map(|imports| &imports.fields)
+        .map(|(field, hash)| (field.clone(), *hash))
+        .collect();
+    let mut say = |field: &Field, hash: u64| match hash {
+        0 => drop(fields.remove(field)),
+        hash => drop(fields.insert(field.clone(), hash)),
     };
     for (field, hash) in &kept {
         say(field, *hash);
     }
-    for field in &unsets {
-        say(field, 0);
-        unset(task, field);
-    }
-    for (field, value) in sets {
-        say(&field, value_hash(&value));
-        set(task, field, value);
-    }
-    task.task.imports = Some(Arc::new(Imports { record, fields }));
+    unsets.iter().for_each(|field| say(field, 0));
+    sets.iter().for_each(|(field, value)| say(field, value_hash(value)));
+    unset_all(task, &unsets);
+    set_all(task, sets);
+    task.task.imports = Some(Arc::new(Imports { record, fields: fields.into_iter().collect() }));
 }
 
 /// Invariant: who is not delegated waits for nobody.
@@ -220,40 +220,49 @@ fn wait_no_more(task: &mut Editing<'_>) {
 }
 
 fn set(task: &mut Editing<'_>, field: Field, value: Value) {
-    let added = value.json_len();
-    let name_len = field.name().len() as u64 + 4;
-    let edit = task.task.item.edit(field, value);
-    let before = edit.old().map(Value::json_len);
-    task.task.bytes = match before {
-        Some(before) => (task.bytes + added).saturating_sub(before),
-        None => task.bytes + added + name_len,
-    };
-    remember(task, edit);
+    set_all(task, vec![(field, value)]);
+}
+
+fn set_all(task: &mut Editing<'_>, fields: Vec<(Field, Value)>) {
+    let Task { item, bytes, .. } = &mut *task.task;
+    item.edit_all(fields, |field, added, edit| {
+        *bytes = match edit.old().map(Value::json_len) {
+            Some(before) => bytes.saturating_add(added).saturating_sub(before),
+            None => bytes.saturating_add(added).saturating_add(field.name().len() as u64 + 4),
+        };
+        if let Some(edits) = &mut task.edits {
+            edits.push(edit);
+        }
+    });
 }
 
 fn unset(task: &mut Editing<'_>, field: &Field) {
-    let edit = task.task.item.edit_out(field);
-    if let Some(old) = edit.old() {
-        let gone = old.json_len() + field.name().len() as u64 + 4;
-        task.task.bytes = task.bytes.saturating_sub(gone);
-        remember(task, edit);
-    }
+    unset_all(task, std::slice::from_ref(field));
 }
 
-fn remember(task: &mut Editing<'_>, edit: Edit) {
-    if let Some(edits) = &mut task.edits {
-        edits.push(edit);
-    }
+fn unset_all(task: &mut Editing<'_>, fields: &[Field]) {
+    let Task { item, bytes, .. } = &mut *task.task;
+    item.edit_out_all(fields, |edit| {
+        if let Edit::Removed(_, field, old) = &edit {
+            *bytes = bytes.saturating_sub(old.json_len()).saturating_sub(field.name().len() as u64 + 4);
+            if let Some(edits) = &mut task.edits {
+                edits.push(edit);
+            }
+        }
+    });
 }
 
 /// Adds ids to the set that is there, in the order they come.
 fn add_children(task: &mut Editing<'_>, ids: &[Arc<str>]) {
     let mut all = task.child_ids();
     let before = all.len();
-    for id in ids {
+    if let [id] = ids {
         if !all.contains(id) {
             all.push(Arc::clone(id));
         }
+    } else {
+        let mut there: HashSet<Arc<str>, RandomState> = all.iter().cloned().collect();
+        all.extend(ids.iter().filter(|id| there.insert(Arc::clone(id))).cloned());
     }
     if all.len() > before || task.item.get(&Field::ChildIds).is_none() {
         set(task, Field::ChildIds, Value::strings(all));

@@ -107,14 +107,15 @@ impl History {
 
 /// What differs between two items.
 pub fn difference(old: &Item, new: &Item) -> Vec<FieldChange> {
+    let (was, is) = (old.finder(new.fields().len()), new.finder(old.fields().len()));
     let changed =
-        new.fields().iter().filter(|(field, value)| old.get(field) != Some(value)).map(|(field, value)| {
-            FieldChange { field: field.clone(), from: old.get(field).cloned(), to: Some(value.clone()) }
+        new.fields().iter().filter(|(field, value)| was.get(field) != Some(value)).map(|(field, value)| {
+            FieldChange { field: field.clone(), from: was.get(field).cloned(), to: Some(value.clone()) }
         });
     let gone = old
         .fields()
         .iter()
-        .filter(|(field, _)| new.get(field).is_none())
+        .filter(|(field, _)| is.get(field).is_none())
         .map(|(field, value)| FieldChange { field: field.clone(), from: Some(value.clone()), to: None });
     changed.chain(gone).collect()
 }

@@ -9,6 +9,8 @@ use std::sync::mpsc::channel;
 
 use foldlog::event::{Cause, Event, Field, Item, Patch, Status, StatusTable, TaskId, Value, kinds};
 use foldlog::task::{CommitOptions, ImportRecord, Op, TaskExpect, TaskStore, Tasks};
+use foldlog::vfs::Vfs as _;
+use foldlog::vfs::os::Os;
 use foldlog::vfs::sim::{Profile, SimMachine};
 use foldlog::{
     Durability, Housekeeping, Key, NewEvent, Options, Place, State, Status as Health, Store, Vocabulary,
@@ -491,4 +493,48 @@ fn refusal_that_rests_on_a_failed_write_is_that_failure() {
     assert_eq!(codes, vec![Err("no-space"); 8]);
     machine.set_capacity(None);
     let _ = tasks.create(made, BUFFERED).unwrap();
+}
+
+#[test]
+fn long_chains_are_checked_in_the_time_of_one_walk() {
+    let machine = SimMachine::new(Profile::Linux, 1);
+    let tasks = on(&machine, "w", options());
+    let name = |n: usize| format!("t{n:05}");
+    for all in (0..40_000).collect::<Vec<_>>().chunks(4_000) {
+        let made = |n: &usize| {
+            let item = Item::new(&id(&name(*n)));
+            let item = if *n == 0 { item } else { item.with(Field::ParentTaskId, &*name(n - 1)) };
+            on_task(&name(*n), Event::Created { item, again: false })
+        };
+        push(&tasks, all.iter().map(made).collect());
+    }
+    let started = Os.monotonic();
+    assert_eq!(tasks.check().unwrap(), []);
+    // A new task at its end: nothing is below that.
+    let last = Item::new(&id("last")).with(Field::ParentTaskId, &*name(39_999));
+    let _ = tasks.create(last, BUFFERED).unwrap();
+    let took = Os.monotonic().saturating_sub(started);
+    assert!(took.as_secs() < 20, "{took:?}");
+    // Who hangs below a cycle is not in it.
+    let up =
+        |n: usize, parent: &str| on_task(&name(n), Event::Linked { parent: id(parent), root: id(parent) });
+    push(&tasks, vec![up(0, &name(2))]);
+    let found: Vec<_> =
+        tasks.check().unwrap().into_iter().map(|finding| (finding.code, finding.message)).collect();
+    let cycle = |n: usize| ("cycle", format!("{} is above itself", name(n)));
+    assert_eq!(found, [cycle(0), cycle(1), cycle(2)]);
+}
+
+#[test]
+fn lengths_of_blobs_that_no_sum_can_hold_are_folded() {
+    let machine = SimMachine::new(Profile::Linux, 1);
+    let tasks = on(&machine, "w", options());
+    let blob = *tasks.workspace().put_blobs(&[b"1"]).unwrap().first().unwrap();
+    let endless = || Value::Blob { id: blob, len: u64::MAX };
+    let made = Item::new(&id("t")).with(Field::Mode, endless()).with(Field::of("x"), endless());
+    push(&tasks, vec![on_task("t", Event::Created { item: made, again: false })]);
+    let _ = tasks.patch(&id("t"), Patch::new().set(Field::Number, Value::Int(1)), BUFFERED).unwrap();
+    let _ = tasks.patch(&id("t"), Patch::new().unset(Field::Mode).unset(Field::of("x")), BUFFERED).unwrap();
+    let json = tasks.get("t").unwrap().unwrap().task.item.to_json();
+    assert_eq!(json, r#"{"id":"t","number":1}"#);
 }

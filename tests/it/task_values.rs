@@ -11,6 +11,7 @@ use foldlog::task::{
     CommitOptions, ImportRecord, Op as TaskOp, TaskExpect, TaskStore, Tasks, VALUE_INLINE_MAX,
 };
 use foldlog::vfs::Vfs as _;
+use foldlog::vfs::os::Os;
 use foldlog::vfs::sim::{Op, Profile, SimMachine};
 use foldlog::view::Query;
 use foldlog::{BlobId, Durability, ErrorKind, Housekeeping, OpId, Options, Place, State, Store};
@@ -558,4 +559,22 @@ fn values_and_fields_put_together_by_hand_are_what_others_read() {
     let hash = |tasks: &Tasks| tasks.read(|state, _| state.hash()).unwrap();
     assert_eq!(hash(&tasks), hash(&fresh));
     assert!(fresh.check().unwrap().is_empty());
+}
+
+/// Everybody else waits while a commit is judged.
+#[test]
+fn time_under_the_lock_grows_with_what_is_asked_for_and_no_faster() {
+    let (_machine, tasks) = machine();
+    let ids = |from: usize, to: usize| Value::strings((from..to).map(|n| format!("child-{n:06}")));
+    let _ = tasks.create(Item::new(&id("t")), BUFFERED).unwrap();
+    let started = Os.monotonic();
+    for n in 0..3 {
+        let all = Patch::new().set(Field::ChildIds, ids(n * 50_000, (n + 2) * 50_000));
+        let _ = tasks.patch(&id("t"), all, BUFFERED).unwrap();
+    }
+    let dropped = (0..150_000).map(|n| format!("child-{n:06}"));
+    let _ = tasks.patch(&id("t"), Patch::new().drop_children(dropped), BUFFERED).unwrap();
+    assert_eq!(tasks.get("t").unwrap().unwrap().task.child_ids().len(), 50_000);
+    let took = Os.monotonic().saturating_sub(started);
+    assert!(took.as_secs() < 20, "{took:?}");
 }
