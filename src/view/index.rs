@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 
 use super::fold::{Head, fold_event};
 use super::task::{Entry, Imports, Task, Tombstone};
-use crate::event::{Edit, Event, Field, StatusTable, TaskId, kinds};
+use crate::event::{Edit, Event, Field, Item, StatusTable, TaskId, Value, kinds};
 use crate::log::envelope::{Commit, Envelope};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, Meanings};
@@ -180,6 +180,8 @@ impl Index {
             }
             Event::WorkspaceBound(binding) => self.bindings.push(binding),
             Event::SessionStarted { label, version, pid } => {
+                // The key names it; whoever brings the event back out of quarantine commits it in a session of its own.
+                let session = u64::from_str_radix(envelope.key, 16).unwrap_or(session);
                 let before = self.writers.insert(session, Arc::new(Writer { label, version, pid }));
                 if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember) {
                     undo.writer.get_or_insert((session, before));
@@ -399,7 +401,7 @@ impl Fold for Index {
             for (field, value) in task.item.fields() {
                 text(hasher, field.name());
                 match value {
-                    crate::event::Value::Blob { id, len } => {
+                    Value::Blob { id, len } => {
                         hasher.update(&u64::MAX.to_le_bytes()).update(&len.to_le_bytes()).update(&id.0);
                     }
                     value => text(hasher, &value.to_json()),
@@ -424,6 +426,10 @@ impl Fold for Index {
         if key.kind != KeyKind::TASK {
             return None;
         }
-        self.get(&key.name).map(|task| task.item.to_json())
+        // Without what is kept in blobs: who merges and saves what an error tells must not save a stand-in.
+        let inline = |(_, value): &&(Field, Value)| !matches!(value, Value::Blob { .. });
+        self.get(&key.name).map(|task| {
+            Item::of_fields(task.item.fields().iter().filter(inline).cloned().collect()).to_json()
+        })
     }
 }
