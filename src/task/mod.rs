@@ -19,13 +19,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
 use crate::log::format::MAX_COUNT;
-use crate::log::{Cursor, Draft, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
+use crate::log::{Cursor, Draft, Expect, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
 use crate::store::Workspace;
 use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
 use rules::{Plan, Planned};
 
 /// How often a commit is made anew because blobs it names were swept away before it had LOCK.
 const BLOB_TRIES: usize = 3;
+
+/// Of how many failed expectations an error tells the whole item; of the others it tells the revision.
+const CONFLICTS_TOLD: usize = 64;
 
 /// The tasks of one workspace. Cheap to clone.
 ///
@@ -470,6 +473,10 @@ impl Asked {
     fn plan(&self, log: &Log, state: &State, draft: &mut Draft) -> Result<()> {
         if let Some((op_id, request, seen)) = self.request {
             draft.operation(op_id, &request, seen);
+            // Named before anything can refuse: where nobody knows any more whether it was applied, the answer has their state.
+            for id in self.ops.iter().flat_map(Op::touches) {
+                draft.expect(id, Expect::Any);
+            }
         }
         let Some(index) = state.folded::<Index>() else {
             return Err(Error::refused("the fold of tasks is missing"));
@@ -502,7 +509,13 @@ impl Asked {
                 let kind = ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq };
                 return Err(Error::new(kind, "commit", Path::new("")));
             }
-            conflicts.extend(state.check(&id.key(), expected.to_log()).err().map(|conflict| *conflict));
+            let Err(mut conflict) = state.check(&id.key(), expected.to_log()) else { continue };
+            if conflicts.len() >= CONFLICTS_TOLD
+                && let Some(current) = &mut conflict.current
+            {
+                current.folded = None;
+            }
+            conflicts.push(*conflict);
         }
         if conflicts.is_empty() {
             Ok(())

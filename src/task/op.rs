@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Field, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
 use crate::log::format::MAX_BODY;
-use crate::log::{Durability, Expect, Log, OpId, Revision, Seq};
+use crate::log::{Durability, Expect, Key, Log, OpId, Revision, Seq};
 
 use super::rules::check_size;
 use super::token::Token;
@@ -213,6 +213,12 @@ impl Op {
             Op::Import(record) => vec![&record.id],
             Op::Create { .. } | Op::SetRules(_) => Vec::new(),
         }
+    }
+
+    /// The keys of all tasks it is about, those it makes included.
+    pub(super) fn touches(&self) -> Vec<Key> {
+        let made = self.item().and_then(|item| item.text(&Field::Id)).map(|id| Key::task(&id));
+        self.ids().into_iter().map(TaskId::key).chain(made).collect()
     }
 
     fn values_mut(&mut self) -> Vec<&mut Value> {

@@ -4,7 +4,7 @@ use foldlog::event::{Field, Item, Patch, Status, StatusTable, TaskId, Value};
 use foldlog::log::Durability;
 use foldlog::task::{CommitOptions, Op, TaskExpect, TaskStore, Tasks, Token};
 use foldlog::view::{Query, Sort};
-use foldlog::{ErrorKind, OpId, Options, Place, Revision};
+use foldlog::{ErrorKind, OpId, Options, Place, Revision, Seq};
 
 fn id(id: &str) -> TaskId {
     TaskId::new(id).unwrap()
@@ -247,6 +247,29 @@ fn request_is_applied_once_and_answered_alike() {
     assert!(!first.again && second.again);
     assert_eq!((&second.tasks, second.first, second.cursor), (&first.tasks, first.first, first.cursor));
     assert_eq!(code(tasks.create(item(r#"{"id":"t","n":2}"#), options())), "op-id-reused");
+}
+
+/// A request older than the memory of op ids is not applied, and the answer has what stands now, refused or not.
+#[test]
+fn forgotten_request_is_answered_with_the_present_state() {
+    let tasks = with(&["t"]);
+    let filler = |n: u32| {
+        let mut op_id = [1; 16];
+        op_id[..4].copy_from_slice(&n.to_le_bytes());
+        CommitOptions::from(Durability::Buffered).op_id(OpId(op_id))
+    };
+    for n in 0..65_600 {
+        let _ = tasks.patch(&id("t"), Patch::new().set(Field::of("n"), i64::from(n)), filler(n)).unwrap();
+    }
+    let late = CommitOptions { seen: Some(Seq(1)), ..filler(0) };
+    for op in [
+        Op::Patch { id: id("t"), patch: Patch::new().set(Field::of("n"), 0_i64) },
+        Op::Create { item: item(r#"{"id":"t"}"#), again: false },
+    ] {
+        let e = tasks.commit(vec![op], late.clone()).unwrap_err();
+        let ErrorKind::OutcomeUnknown { current, .. } = e.kind() else { panic!("{e}") };
+        assert_eq!(current[0].folded.as_deref(), Some(r#"{"id":"t","n":65599}"#));
+    }
 }
 
 #[test]
