@@ -91,6 +91,13 @@ impl TaskStore {
         Ok(homes.entry(name).or_insert(tasks).clone())
     }
 
+    /// Lets go of a workspace whose files were replaced underneath: the next call opens what stands there now.
+    fn forget(&self, home: &Tasks, error: &Error) {
+        if matches!(error.kind(), ErrorKind::StoreReplaced { .. }) {
+            self.homes.lock().unwrap_or_else(PoisonError::into_inner).remove(home.workspace().name());
+        }
+    }
+
     /// All workspaces, by their folders' names; one that cannot be opened keeps the others from nothing.
     ///
     /// # Errors
@@ -125,7 +132,8 @@ impl TaskStore {
         let mut found = Found::default();
         for (_, home) in self.homes()? {
             let looked = home.and_then(|home| {
-                Ok((home.read(|_, index| index.entry(id).map(|e| (e.live().is_some(), e.seq())))?, home))
+                let entry = home.read(|_, index| index.entry(id).map(|e| (e.live().is_some(), e.seq())));
+                Ok((entry.inspect_err(|e| self.forget(&home, e))?, home))
             });
             match looked {
                 Ok((Some((true, _)), home)) => found.live.push(home),
@@ -189,7 +197,7 @@ impl TaskStore {
             None => self.home(place)?,
         };
         self.not_elsewhere(&item, false, &home)?;
-        let committed = home.create(item, options)?;
+        let committed = home.create(item, options).inspect_err(|e| self.forget(&home, e))?;
         Ok((home, committed))
     }
 
@@ -210,7 +218,8 @@ impl TaskStore {
             (None, None) => self.home(place)?,
         };
         self.not_elsewhere(&item, true, &home)?;
-        let committed = home.commit(vec![Op::Create { item, again: true }], options)?;
+        let again = vec![Op::Create { item, again: true }];
+        let committed = home.commit(again, options).inspect_err(|e| self.forget(&home, e))?;
         Ok((home, committed))
     }
 
@@ -271,7 +280,7 @@ impl TaskStore {
                 _ => {}
             }
         }
-        let committed = home.commit(ops, options)?;
+        let committed = home.commit(ops, options).inspect_err(|e| self.forget(&home, e))?;
         Ok((home, committed))
     }
 }

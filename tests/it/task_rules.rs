@@ -366,6 +366,30 @@ fn history_says_when_who_and_from_what_to_what() {
     assert_eq!(code(tasks.history(&id("nobody"))), "no-task");
 }
 
+/// A restore tool put the workspace's files back from a copy: told once, and the store goes on with what stands there.
+#[test]
+#[cfg(unix)]
+fn replaced_workspace_is_opened_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = TaskStore::open(dir.path(), Options::default()).unwrap();
+    let (home, _) = store.create(&Place::None, item(r#"{"id":"t"}"#), Durability::Durable).unwrap();
+    let folder = store.store().workspace_dir(home.workspace().name());
+    let copied = |from: &std::path::Path, to: &std::path::Path| {
+        let status = std::process::Command::new("cp").arg("-r").args([from, to]).status();
+        assert!(status.unwrap().success());
+    };
+    let aside = dir.path().join("aside");
+    copied(&folder, &aside);
+    let gone = std::process::Command::new("rm").arg("-r").arg(&folder).status();
+    assert!(gone.unwrap().success());
+    copied(&aside, &folder);
+    let patch = || vec![Op::Patch { id: id("t"), patch: Patch::new().set(Field::Mode, "x") }];
+    assert_eq!(code(store.commit(patch(), Durability::Durable)), "store-replaced");
+    drop(home);
+    let _ = store.commit(patch(), Durability::Durable).unwrap();
+    assert_eq!(store.get("t").unwrap().len(), 1);
+}
+
 #[test]
 fn fold_is_the_same_after_reopening_whatever_happened() {
     let dir = tempfile::tempdir().unwrap();
