@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Field, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
+use crate::event::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
 use crate::log::format::MAX_BODY;
 use crate::log::{Durability, Expect, Key, Log, OpId, Revision, Seq};
 
-use super::rules::check_size;
 use super::token::Token;
 
 /// A field value whose text is longer than this is kept as a blob.
@@ -339,6 +338,8 @@ impl Op {
                 text(hasher, record.id.as_str());
                 item(hasher, &record.item);
                 text(hasher, &record.source);
+                hasher.update(&(record.weak.len() as u64).to_le_bytes());
+                record.weak.iter().for_each(|field| text(hasher, field.name()));
                 hasher.update(&(record.evidence.len() as u64).to_le_bytes());
                 for (source, v) in &record.evidence {
                     text(hasher, source);
@@ -364,6 +365,27 @@ fn may_be_blob(field: &Field) -> bool {
     !field.is_ruled()
         && !field.is_usage()
         && !matches!(field, Field::ChildIds | Field::Size | Field::Background | Field::Workspace)
+}
+
+/// Refuses an item that grows over a limit: bytes and number of fields as they would be, and as they are. One that is
+/// over it already, by a status that came to 4,096 fields, may shrink and change.
+pub(super) fn check_size((bytes, fields): (u64, usize), (bytes_now, fields_now): (u64, usize)) -> Result<()> {
+    if bytes > ITEM_LEN_MAX.max(bytes_now) {
+        return Err(too_large("an item's bytes", bytes, ITEM_LEN_MAX));
+    }
+    if fields > ITEM_FIELDS_MAX.max(fields_now) {
+        return Err(too_large("an item's number of fields", fields as u64, ITEM_FIELDS_MAX as u64));
+    }
+    Ok(())
+}
+
+/// The same for an item that is new.
+pub(super) fn check_item(item: &Item) -> Result<()> {
+    check_size((item.json_len(), item.fields().len()), (0, 0))
+}
+
+fn too_large(what: &'static str, len: u64, max: u64) -> Error {
+    Error::new(ErrorKind::TooLarge { what, len, max }, "commit", Path::new(""))
 }
 
 /// What identifies a request, whatever its values are kept as.
@@ -414,13 +436,12 @@ pub(super) fn must_spill(ops: &[Op]) -> bool {
 /// Moves values that are too large for an event, or together too large for a frame, into blobs.
 pub(super) fn spill(log: &Log, ops: &mut [Op]) -> Result<()> {
     for item in ops.iter().filter_map(Op::item) {
-        check_size((item.json_len(), item.fields().len()), (0, 0))?;
+        check_item(item)?;
     }
     let mut inline: u64 = ops.iter().map(Op::weight).sum();
     let mut values: Vec<&mut Value> = ops.iter_mut().flat_map(Op::values_mut).collect();
     if let Some(value) = values.iter().find(|value| value.json_len() > ITEM_LEN_MAX) {
-        let kind = ErrorKind::TooLarge { what: "a value's bytes", len: value.json_len(), max: ITEM_LEN_MAX };
-        return Err(Error::new(kind, "commit", Path::new("")));
+        return Err(too_large("a value's bytes", value.json_len(), ITEM_LEN_MAX));
     }
     values.retain(|value| !matches!(value, Value::Blob { .. }) && value.json_len() >= VALUE_SPILL_MIN);
     if values.is_empty() {

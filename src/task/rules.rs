@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use super::op::{ImportOutcome, ImportRecord, Op};
+use super::op::{ImportOutcome, ImportRecord, Op, check_item, check_size};
 use super::token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    By, Cause, Event, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Imported, Item, Patch, Status, StatusTable,
-    TaskId, Value, value_hash,
+    By, Cause, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
 };
 use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Key, Revision, Seq};
@@ -163,7 +162,7 @@ impl<'a> Plan<'a> {
                 return refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq });
             }
         };
-        check_size((item.json_len(), item.fields().len()), (0, 0))?;
+        check_item(item)?;
         for field in [Field::DelegatedToId, Field::AwaitingChildId, Field::CompletedByChildId] {
             if item.get(&field).is_some() {
                 return ruled(&field, verb(&field));
@@ -527,7 +526,7 @@ impl<'a> Plan<'a> {
 
     fn import(&mut self, record: &ImportRecord) -> Result<()> {
         let ImportRecord { id, item, source, weak, evidence } = record;
-        check_size((item.json_len(), item.fields().len()), (0, 0))?;
+        check_item(item)?;
         let hash: [u8; 32] = {
             let mut hasher = blake3::Hasher::new();
             for (field, value) in item.fields() {
@@ -620,19 +619,6 @@ fn id_of(item: &Item) -> Result<TaskId> {
         Some(None) => refuse(ErrorKind::Invalid { what: "item", why: "its id is not a string".into() }),
         None => refuse(ErrorKind::Invalid { what: "item", why: "it has no id".into() }),
     }
-}
-
-/// Refuses an item that grows over a limit: bytes and number of fields as they would be, and as they are. One that is
-/// over it already, by a status that came to 4,096 fields, may shrink and change.
-pub(super) fn check_size((bytes, fields): (u64, usize), (bytes_now, fields_now): (u64, usize)) -> Result<()> {
-    if bytes > ITEM_LEN_MAX.max(bytes_now) {
-        return refuse(ErrorKind::TooLarge { what: "an item's bytes", len: bytes, max: ITEM_LEN_MAX });
-    }
-    if fields > ITEM_FIELDS_MAX.max(fields_now) {
-        let (len, max) = (fields as u64, ITEM_FIELDS_MAX as u64);
-        return refuse(ErrorKind::TooLarge { what: "an item's number of fields", len, max });
-    }
-    Ok(())
 }
 
 /// What a field takes of an item's bytes.

@@ -1,6 +1,6 @@
 //! The rules of tasks, verb by verb, through the public calls.
 
-use foldlog::event::{Field, Item, Patch, Status, StatusTable, TaskId, Value};
+use foldlog::event::{Event, Field, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use foldlog::log::Durability;
 use foldlog::task::{CommitOptions, Op, TaskExpect, TaskStore, Tasks, Token};
 use foldlog::view::{Query, Sort};
@@ -236,6 +236,35 @@ fn expectations_name_the_state_that_holds_instead() {
     let _ = tasks.patch(&id("t"), patch(2), expecting(TaskExpect::Revision(Revision(2)))).unwrap();
     let _ = tasks.remove(&[id("t")], false, Durability::Buffered).unwrap();
     assert_eq!(code(tasks.patch(&id("t"), patch(2), expecting(TaskExpect::Exists))), "task-deleted");
+}
+
+/// Who merges what a conflict tells with its own and saves that must not save a stand-in for a large value.
+#[test]
+fn conflict_leaves_large_values_out() {
+    let tasks = with(&["t"]);
+    let large = Patch::new().set(Field::Task, "x".repeat(70_000).as_str()).set(Field::Mode, "m");
+    let _ = tasks.patch(&id("t"), large, Durability::Buffered).unwrap();
+    let options =
+        CommitOptions::from(Durability::Buffered).expect(&id("t"), TaskExpect::Revision(Revision(1)));
+    let e = tasks.rename(&id("t"), "y", options).unwrap_err();
+    let ErrorKind::Conflict(conflicts) = e.kind() else { panic!("{e}") };
+    assert_eq!(conflicts[0].current.as_ref().unwrap().folded.as_deref(), Some(r#"{"id":"t","mode":"m"}"#));
+}
+
+/// The key of the event names the session, not the commit that brings it: events that were set aside come back in others'.
+#[test]
+fn writer_is_known_by_the_key_of_its_word() {
+    let tasks = open();
+    let started = || Event::SessionStarted { label: "earlier".into(), version: "0".into(), pid: 1 };
+    let _ = tasks
+        .workspace()
+        .commit(Durability::Buffered, move |_, draft| {
+            draft.push(started().to_new(session_key(7)));
+            Ok(())
+        })
+        .unwrap();
+    let label = tasks.read(|_, index| index.writer(7).map(|writer| writer.label.clone())).unwrap();
+    assert_eq!(label.as_deref(), Some("earlier"));
 }
 
 #[test]
