@@ -4,16 +4,14 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use foldlog::event::{Field, Item, Patch, TaskId, Value};
+use foldlog::event::{Field, Item, Patch, Value};
 use foldlog::legacy::{Found, ImportReport, Outcome, Source, import};
 use foldlog::log::Durability;
 use foldlog::task::{TaskStore, Tasks};
 use foldlog::vfs::os::Os;
 use foldlog::{Options, Place};
 
-fn id(id: &str) -> TaskId {
-    TaskId::new(id).unwrap()
-}
+use super::task_rules::id;
 
 fn read(dir: &Path) -> Found {
     Source::find(&Os, dir).unwrap().read(&Os, &mut |_| ControlFlow::Continue(())).unwrap()

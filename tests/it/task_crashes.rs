@@ -8,16 +8,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foldlog::event::{Field, Item, Patch, Status, TaskId};
+use foldlog::event::{Field, Item, Patch, Status};
 use foldlog::task::{Op, TaskStore, Tasks};
 use foldlog::vfs::sim::{CrashModel, DiskState, Fill, Profile, Rng, SimMachine, SimProcess};
 use foldlog::{Durability, Housekeeping, Options, Place, Status as Health, Store};
 
 use super::simulated::{ROOT, quick};
-
-fn id(id: &str) -> TaskId {
-    TaskId::new(id).unwrap()
-}
+use super::task_rules::id;
 
 fn open(process: &SimProcess, create: bool) -> foldlog::Result<Tasks> {
     let options = Options::default().housekeeping(Housekeeping::Off).create(create);

@@ -19,6 +19,8 @@ use foldlog::task::{CommitOptions, Committed, Op, TaskExpect, TaskStore, Tasks};
 use foldlog::view::Index;
 use foldlog::{Durability, Housekeeping, OpId, Options, Place, Status as Health};
 
+use super::task_rules::id;
+
 use crate::worker::{BOUND, Dice, Stage, Worker, quick, seed};
 
 const WRITERS: u64 = 8;
@@ -42,10 +44,6 @@ fn options() -> Options {
 
 fn open(root: &Path, options: Options) -> Tasks {
     TaskStore::open(root, options).unwrap().home(&Place::Key("processes".into())).unwrap()
-}
-
-fn id(id: &str) -> TaskId {
-    TaskId::new(id).unwrap()
 }
 
 fn progress(me: u64) -> String {

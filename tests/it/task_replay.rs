@@ -17,16 +17,9 @@ use foldlog::{
 };
 
 use super::simulated::ROOT;
+use super::task_rules::{id, item};
 
 const BUFFERED: Durability = Durability::Buffered;
-
-fn id(id: &str) -> TaskId {
-    TaskId::new(id).unwrap()
-}
-
-fn item(text: &str) -> Item {
-    Item::parse(text).unwrap()
-}
 
 fn options() -> Options {
     TaskStore::options(Options::default().housekeeping(Housekeeping::Off))

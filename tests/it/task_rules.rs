@@ -6,11 +6,11 @@ use foldlog::task::{CommitOptions, Op, TaskExpect, TaskStore, Tasks, Token};
 use foldlog::view::{Query, Sort};
 use foldlog::{ErrorKind, OpId, Options, Place, Revision, Seq};
 
-fn id(id: &str) -> TaskId {
+pub(super) fn id(id: &str) -> TaskId {
     TaskId::new(id).unwrap()
 }
 
-fn item(text: &str) -> Item {
+pub(super) fn item(text: &str) -> Item {
     Item::parse(text).unwrap()
 }
 

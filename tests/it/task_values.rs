@@ -17,16 +17,9 @@ use foldlog::view::Query;
 use foldlog::{BlobId, Durability, ErrorKind, Housekeeping, OpId, Options, Place, State, Store};
 
 use super::simulated::{ROOT, paths};
+use super::task_rules::{id, item};
 
 const BUFFERED: Durability = Durability::Buffered;
-
-fn id(id: &str) -> TaskId {
-    TaskId::new(id).unwrap()
-}
-
-fn item(text: &str) -> Item {
-    Item::parse(text).unwrap()
-}
 
 fn options() -> Options {
     Options::default().housekeeping(Housekeeping::Off)
