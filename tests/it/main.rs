@@ -40,6 +40,7 @@ mod process_replaced;
 #[cfg(target_os = "linux")]
 mod process_strace;
 mod process_takeover;
+mod protocol;
 mod repair;
 mod sim_processes;
 mod sim_toy_log;
