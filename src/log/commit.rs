@@ -17,7 +17,7 @@ use super::format::MAX_COUNT;
 use super::frame::FrameKind;
 use super::state::{Recall, State};
 use super::view::{Active, View};
-use super::{Cursor, Seq};
+use super::{Cursor, Lpos, Seq};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
 
@@ -55,8 +55,8 @@ impl Run<'_> {
 enum Outcome {
     /// In the batch, as the frame of this number, which ends at this offset; not yet on the file.
     Placed(Receipt, usize, u64),
-    /// The receipt, the lpos behind the commit, and when LOCK was taken for it.
-    Done(Receipt, u64, Duration),
+    /// The receipt, and when LOCK was taken for it.
+    Done(Receipt, Duration),
     Failed(Error),
     Panicked(Box<dyn Any + Send>),
 }
@@ -167,8 +167,8 @@ impl Log {
         };
         self.tell();
         match outcome {
-            Some(Outcome::Done(receipt, behind, now)) => {
-                let receipt = self.acknowledge(receipt, behind, now, durability)?;
+            Some(Outcome::Done(receipt, now)) => {
+                let receipt = self.acknowledge(receipt, now, durability)?;
                 super::housekeeping::look_after(self);
                 Ok(receipt)
             }
@@ -202,13 +202,8 @@ impl Log {
         Ok(outcome)
     }
 
-    fn acknowledge(
-        &self,
-        mut receipt: Receipt,
-        behind: u64,
-        now: Duration,
-        durability: Durability,
-    ) -> Result<Receipt> {
+    fn acknowledge(&self, mut receipt: Receipt, now: Duration, durability: Durability) -> Result<Receipt> {
+        let behind = receipt.behind.0;
         // Before anything can fail: what could not be made durable is still to be settled, or told, at close.
         if receipt.count > 0 && !receipt.again {
             self.durable.note_append(now);
@@ -262,21 +257,36 @@ impl Log {
         };
         match entered {
             Ok((held, mut view, file_len)) => {
-                self.run_all(writer, &mut view, slots, file_len);
+                let synced_next = slots.iter().any(|slot| slot.durability == Durability::Durable);
+                let whole = self.run_all(writer, &mut view, slots, file_len);
+                let keep = whole && !synced_next && self.may_keep(writer, &view);
+                let file_len = keep.then(|| file_len.max(view.at.offset));
                 drop(view);
-                drop(held);
+                self.leave(writer, held, file_len);
             }
             Err(error) => slots.iter_mut().for_each(|slot| slot.fail(&error)),
         }
     }
 
-    fn run_all(&self, writer: &mut Writer, view: &mut View, slots: &mut [Slot<'_>], mut file_len: u64) {
+    /// Returns whether one write took all of them, and nothing went wrong.
+    fn run_all(
+        &self,
+        writer: &mut Writer,
+        view: &mut View,
+        slots: &mut [Slot<'_>],
+        mut file_len: u64,
+    ) -> bool {
         let mut rest = slots;
+        let mut whole = true;
         loop {
             match self.run(writer, view, rest, file_len) {
-                Ok(done) => rest = rest.get_mut(done..).unwrap_or_default(),
+                Ok((done, written)) => {
+                    rest = rest.get_mut(done..).unwrap_or_default();
+                    whole &= written && rest.is_empty();
+                }
                 Err(error) => {
                     rest.iter_mut().for_each(|slot| slot.fail(&error));
+                    whole = false;
                     break;
                 }
             }
@@ -288,17 +298,20 @@ impl Log {
             }
         }
         writer.nearly_full = view.at.offset >= self.nearly_full_at();
+        whole
     }
 
-    /// Runs commits until the batch is large enough, writes it, and answers them; returns how many were answered.
+    /// Runs commits until the batch is large enough, writes it, and answers them; returns how many were answered, and
+    /// whether the file that they were to go into is the same still, with all of them in it.
     fn run(
         &self,
         writer: &mut Writer,
         view: &mut View,
         slots: &mut [Slot<'_>],
         mut file_len: u64,
-    ) -> Result<usize> {
-        if self.rotate_if_full(writer, view)? {
+    ) -> Result<(usize, bool)> {
+        let rotated = self.rotate_if_full(writer, view)?;
+        if rotated {
             file_len = view.at.offset;
         }
         let Some(active) = view.active.clone() else {
@@ -350,7 +363,7 @@ impl Log {
                 Some(Outcome::Placed(receipt, frames, behind)) if frames <= whole => {
                     // Where nothing was to be written, what had been prepared for a first append is not there.
                     let behind = active.header.lpos(behind.min(view.at.offset));
-                    Some(Outcome::Done(settled(receipt, view), behind, writer.entered))
+                    Some(Outcome::Done(settled(receipt, behind, view), writer.entered))
                 }
                 Some(Outcome::Placed(..)) => Some(Outcome::Failed(unwritten(&error, &active))),
                 // Judged on a commit that does not stand, so the judgement does not either.
@@ -362,7 +375,7 @@ impl Log {
                 answered => answered,
             };
         }
-        Ok(answered)
+        Ok((answered, error.is_none() && !rotated))
     }
 
     fn run_one(
@@ -388,6 +401,7 @@ impl Log {
             count,
             revisions,
             cursor: Cursor::default(),
+            behind: Lpos(0),
             durable: false,
             again,
         };
@@ -468,7 +482,8 @@ fn unwritten(error: &Option<Error>, active: &Active) -> Error {
 }
 
 /// A receipt with its cursor, once the commit stands.
-fn settled(mut receipt: Receipt, view: &View) -> Receipt {
+fn settled(mut receipt: Receipt, behind: u64, view: &View) -> Receipt {
+    receipt.behind = Lpos(behind);
     let last = match receipt.count {
         0 => receipt.first,
         count => Seq(receipt.first.0 + u64::from(count) - 1),

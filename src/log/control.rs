@@ -1,11 +1,18 @@
 //! The control block: 4 KiB of hints. `format-spec/format.md`, section *Control block*.
 //!
 //! Every word has an equivalent in the log; a block that is absent, zeroed, random or another log's costs time or
-//! weakens a verdict, never a commit. This release uses the durable and poison words only (META `control: none`).
+//! weakens a verdict, never a commit. The first half of this file is bytes; the second is the block as a process shares
+//! it with others, mapped, or word by word through system calls where it cannot or shall not be mapped.
+
+use std::sync::Arc;
 
 use super::LogId;
 use super::bytes::{Bytes, put};
 use super::format::{CONTROL_CRC_AT, CONTROL_LAYOUT, CONTROL_LEN, CONTROL_MAGIC};
+use super::paths::Paths;
+use crate::error::{Context as _, Error, Result};
+use crate::vfs::threads::RwLock;
+use crate::vfs::{Existing, FileId, Open, Vfs, VfsFile, Words, read_full, write_full};
 
 /// A fresh block of this log: identity, and all words 0.
 pub fn encode(log: LogId) -> Vec<u8> {
@@ -38,21 +45,264 @@ pub fn is_block_of(bytes: &[u8], log: LogId) -> bool {
 
 /// A position as a word: 48 bits of value above a 16-bit check of value and log id; ordered as positions are.
 pub fn position_word(log: LogId, position: u64) -> u64 {
-    position << 16 | u64::from(check(log, position))
+    Checks::of(log).word(position)
 }
 
 /// The position in a word; `None` if it is 0 or its check fails.
 pub fn position(log: LogId, word: u64) -> Option<u64> {
-    let position = word >> 16;
-    (position != 0 && word & 0xFFFF == u64::from(check(log, position))).then_some(position)
+    Checks::of(log).position(word)
 }
 
-fn check(log: LogId, position: u64) -> u16 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&log.0);
-    hasher.update(&position.to_le_bytes());
-    let [low, high, ..] = hasher.finalize().to_le_bytes();
-    u16::from_le_bytes([low, high])
+/// Makes and checks the position words of one log.
+#[derive(Clone, Debug)]
+struct Checks(crc32fast::Hasher);
+
+impl Checks {
+    fn of(log: LogId) -> Checks {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&log.0);
+        Checks(hasher)
+    }
+
+    fn word(&self, position: u64) -> u64 {
+        let mut hasher = self.0.clone();
+        hasher.update(&position.to_le_bytes());
+        let [low, high, ..] = hasher.finalize().to_le_bytes();
+        position << 16 | u64::from(u16::from_le_bytes([low, high]))
+    }
+
+    fn position(&self, word: u64) -> Option<u64> {
+        let position = word >> 16;
+        (position != 0 && word == self.word(position)).then_some(position)
+    }
+}
+
+/// How a process shares the block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mapping {
+    /// Mapped where the file system lets maps and calls see each other, else by calls.
+    #[default]
+    Auto,
+    /// By system calls only: nothing of the store is ever mapped into the process.
+    Off,
+}
+
+/// The block, as one handle has it open.
+#[derive(Debug)]
+pub(super) struct Block {
+    words: Box<dyn Words>,
+    id: FileId,
+    checks: Checks,
+    /// The words that say whose block it is.
+    identity: Vec<(u64, u64)>,
+    mapped: bool,
+}
+
+impl Block {
+    /// `None` = there is none, or a file that cannot be one, whatever stands in it.
+    fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, how: Open, mapping: Mapping) -> Result<Option<Block>> {
+        let path = paths.control();
+        let file = match vfs.open(&path, how) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io(e, "open", &path)),
+        };
+        let stat = file.stat().context("look at", &path)?;
+        if stat.len != CONTROL_LEN as u64 {
+            return Ok(None);
+        }
+        // Where it cannot be mapped, the same words are read and written by calls.
+        let mapped = if mapping == Mapping::Auto { file.map(CONTROL_LEN).ok() } else { None };
+        let is_mapped = mapped.is_some();
+        let words = match mapped {
+            Some(words) => words,
+            None => Box::new(ByCalls(file)),
+        };
+        let fresh = encode(log);
+        let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let identity = (0..).step_by(8).zip(fresh.chunks(8).take(5)).map(|(at, bytes)| (at, word(bytes)));
+        Ok(Some(Block {
+            words,
+            id: stat.id,
+            checks: Checks::of(log),
+            identity: identity.collect(),
+            mapped: is_mapped,
+        }))
+    }
+
+    /// Which file it is.
+    pub(super) fn id(&self) -> FileId {
+        self.id
+    }
+
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// Whether it says that it is this log's block; it may have been zeroed or overwritten since it was opened.
+    pub(super) fn is_ours(&self) -> bool {
+        self.identity.iter().all(|(at, word)| self.words.load(*at) == *word)
+    }
+
+    /// Says so again. Under LOCK.
+    fn claim(&self) {
+        self.identity.iter().for_each(|(at, word)| self.words.store(*at, *word));
+    }
+
+    /// A plain word.
+    pub(super) fn load(&self, word: u64) -> u64 {
+        self.words.load(word)
+    }
+
+    /// Sets a plain word.
+    pub(super) fn store(&self, word: u64, value: u64) {
+        self.words.store(word, value);
+    }
+
+    /// The position in a word, if its check passes.
+    pub(super) fn position(&self, word: u64) -> Option<u64> {
+        self.checks.position(self.words.load(word))
+    }
+
+    /// What a position word holds when it holds this position.
+    pub(super) fn word_of(&self, position: u64) -> u64 {
+        self.checks.word(position)
+    }
+
+    /// The value of a word, of 48 bits that are not all 0, if its check passes.
+    pub(super) fn value_of(&self, word: u64) -> Option<u64> {
+        self.checks.position(word)
+    }
+
+    /// Sets a word to a value of 48 bits with its check.
+    pub(super) fn set_value(&self, word: u64, value: u64) {
+        self.words.store(word, self.checks.word(value));
+    }
+
+    /// Raises a position word; one whose check fails is set.
+    pub(super) fn raise_position(&self, word: u64, position: u64) {
+        let now = self.words.load(word);
+        if now != 0 && self.checks.position(now).is_none() {
+            self.words.store(word, self.checks.word(position));
+        } else {
+            self.words.raise(word, self.checks.word(position));
+        }
+    }
+}
+
+/// Words that are read and written by system calls. Two calls are not one: a raise may get lost beside another, which
+/// leaves a hint lower than it could be. What cannot be read is 0, as in a block without words.
+#[derive(Debug)]
+struct ByCalls(Box<dyn VfsFile>);
+
+impl Words for ByCalls {
+    fn load(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        match read_full(&*self.0, &mut word, at) {
+            Ok(8) => u64::from_le_bytes(word),
+            _ => 0,
+        }
+    }
+
+    fn store(&self, at: u64, word: u64) {
+        // A hint that stays behind costs time.
+        let _ = write_full(&*self.0, &word.to_le_bytes(), at);
+    }
+
+    fn raise(&self, at: u64, word: u64) {
+        if self.load(at) < word {
+            self.store(at, word);
+        }
+    }
+}
+
+/// The block that a log's handle goes by now, if any.
+#[derive(Debug)]
+pub(super) struct ControlBlock {
+    mapping: Mapping,
+    how: Open,
+    block: RwLock<Option<Arc<Block>>>,
+}
+
+impl ControlBlock {
+    /// Opens it if it is there and this log's. Whatever goes wrong is no block, and never an error: all of it is hints.
+    pub(super) fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, writing: bool, mapping: Mapping) -> Self {
+        let how = if writing { Open::Write } else { Open::Read };
+        let block = Block::open(vfs, paths, log, how, mapping).ok().flatten().filter(Block::is_ours);
+        ControlBlock { mapping, how, block: RwLock::new(block.map(Arc::new)) }
+    }
+
+    /// The block, to be kept for a while.
+    pub(super) fn get(&self) -> Option<Arc<Block>> {
+        self.block.read().clone()
+    }
+
+    /// A look at the block, if there is one.
+    pub(super) fn with<T>(&self, look: impl FnOnce(&Block) -> T) -> Option<T> {
+        self.block.read().as_deref().map(look)
+    }
+
+    /// Compares the block with what stands under its name, and takes that one if it is another. Writes nothing.
+    pub(super) fn look_again(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) {
+        let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
+        let known = self.get();
+        if known.as_ref().map(|block| block.id) == now && known.is_none_or(|block| block.is_ours()) {
+            return;
+        }
+        let fresh = Block::open(vfs, paths, log, self.how, self.mapping).ok().flatten();
+        *self.block.write() = fresh.filter(Block::is_ours).map(Arc::new);
+    }
+
+    /// As [`ControlBlock::look_again`], and makes the block anew where it is missing, or says again whose it is where
+    /// that was overwritten. LOCK is held.
+    ///
+    /// A file of another length is replaced. Where that is refused, as on Windows while somebody has it mapped, the block
+    /// that this process has stays in force.
+    ///
+    /// # Errors
+    /// System errors: without a block this process could not tell the others of its commits.
+    pub(super) fn make_sure(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Arc<Block>> {
+        let before = self.get();
+        self.look_again(vfs, paths, log);
+        if let Some(block) = self.get() {
+            return Ok(block);
+        }
+        let made = Block::open(vfs, paths, log, self.how, self.mapping).and_then(|found| match found {
+            Some(block) => {
+                // All of its words are somebody's rubbish.
+                (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
+                block.claim();
+                Ok(block)
+            }
+            None => self.create(vfs, paths, log),
+        });
+        let block = match (made, before) {
+            (Ok(block), _) => Arc::new(block),
+            (Err(_), Some(before)) if before.is_ours() => before,
+            (Err(error), _) => return Err(error),
+        };
+        *self.block.write() = Some(Arc::clone(&block));
+        Ok(block)
+    }
+
+    fn create(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Block> {
+        let path = paths.control();
+        let mut random = [0; 8];
+        vfs.random(&mut random).context("draw a name for", &path)?;
+        let temporary = paths.dir().join(format!(".new-control-{:016x}", u64::from_le_bytes(random)));
+        let file = vfs.open(&temporary, Open::Create).context("create", &temporary)?;
+        // Whole before it has its name: a mapping of a hole would need space when it is touched.
+        let written = write_full(&*file, &encode(log), 0).map_err(|(_, e)| Error::io(e, "write", &temporary));
+        drop(file);
+        let published =
+            written.and_then(|()| vfs.rename(&temporary, &path, Existing::Replace).context("publish", &path));
+        if let Err(error) = published {
+            let _ = vfs.unlink(&temporary);
+            return Err(error);
+        }
+        Block::open(vfs, paths, log, self.how, self.mapping)?
+            .ok_or_else(|| Error::io(std::io::ErrorKind::NotFound.into(), "open", &path))
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::envelope::{Envelope, Key, KeyKind, Operation};
 use super::fold::{Meaning, Meanings};
 use super::format::{EVENT_NOTHING, MAX_COUNT};
 use super::state::{State, Vocabulary};
-use super::{Cursor, Expect, OpId, Revision, Seq};
+use super::{Cursor, Expect, Lpos, OpId, Revision, Seq};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long an acknowledged commit survives.
@@ -290,6 +290,9 @@ pub struct Receipt {
     pub revisions: Vec<Revision>,
     /// Its last event with the epoch: what to store.
     pub cursor: Cursor,
+    /// Where the log stood behind it: what [`Log::wait_durable`](super::Log::wait_durable) waits for. If nothing was
+    /// written, where it stood when that was found.
+    pub behind: Lpos,
     /// Whether it is known to survive a power cut.
     pub durable: bool,
     /// Whether the same request had been applied before, and this is that first result.

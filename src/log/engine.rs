@@ -4,35 +4,37 @@
 //! alone; nobody waits for LOCK while holding it, and for nothing while holding the lane.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLockWriteGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::batch::Batch;
 use super::blobs::Folders;
-use super::classify::{Hints, Place, Verdict, classify};
 use super::commit::{Queue, Spare};
+use super::control::{Block, ControlBlock};
 use super::control_frame::Control;
 use super::envelope::Commit;
 use super::finding::{Finding, Severity};
+use super::format::{WORD_DIRTY, WORD_HOLDER, WORD_POISON, WORD_TAIL};
 use super::health::{Health, OpenReport, Status};
-use super::lock::{Held, LockFile, Rank, same};
+use super::keep::{Keeping, Kept};
+use super::lanes::Lanes;
+use super::lock::{LockFile, Rank};
 use super::meta::WorkspaceMeta;
 use super::paths::Paths;
 use super::reader::{self, Reach, Walk};
-use super::scan;
 use super::settings::{Recovery, Settings};
 use super::state::State;
 use super::sync::Durable;
-use super::view::{Active, Tail, View, replaced};
+use super::view::{Active, Tail, View};
 use super::{LogId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::{self, Listing, Session};
 use crate::vfs::threads::{FairMutex, Mutex, RwLock};
-use crate::vfs::{Existing, Open, Vfs, read_full};
+use crate::vfs::{Open, Vfs};
 
-/// How old a comparison of open files with their paths may be.
-const PATHS_CHECKED_FOR: Duration = Duration::from_millis(100);
+/// For how long a reader believes the tail word that nothing is new.
+const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
 /// How to take a frame back from the state if it does not reach the file.
 #[derive(Debug)]
@@ -54,18 +56,35 @@ pub(super) struct Writer {
     /// Random per handle, in every frame it writes.
     pub(super) id: u32,
     /// Whether this session lists the log: it has found a witness or appended an Epoch.
-    listed: bool,
-    paths_checked: Option<Duration>,
-    /// When LOCK was last taken.
+    pub(super) listed: bool,
+    pub(super) paths_checked: Option<Duration>,
+    /// When the commit at hand, or the last one, took LOCK or took it up.
     pub(super) entered: Duration,
+    /// The same of the commit before.
+    pub(super) before: Duration,
+    /// When LOCK was taken from the system.
+    pub(super) since: Duration,
+    /// When the files under LOCK were last looked at.
+    pub(super) looked: Duration,
+    pub(super) kept: Option<Kept>,
+    /// Whether LOCK was last given back because somebody wanted it.
+    pub(super) gave_way: bool,
+    /// The control block, as it was when the paths were checked.
+    pub(super) block: Option<Arc<Block>>,
+    /// What its tail word holds, or should.
+    pub(super) tail: u64,
     /// Whether a successor may have to be prepared before the next commit.
     pub(super) nearly_full: bool,
     pub(super) prepared: Option<super::rotate::Prepared>,
     pub(super) spare: Spare,
 }
 
-/// LOCK, the view, and the length of the active file, whose frames end where the view stands.
-type Entered<'a> = (Held<'a>, RwLockWriteGuard<'a, View>, u64);
+impl Writer {
+    /// The control block, where its per-commit words are used.
+    pub(super) fn words(&self, log: &Log) -> Option<&Arc<Block>> {
+        self.block.as_ref().filter(|_| log.uses_words())
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -78,19 +97,27 @@ pub struct Log {
     pub(super) session: Option<Arc<Session>>,
     /// Why this handle must not write although it has a session.
     barrier: Option<String>,
-    pub(super) lock: Option<LockFile>,
+    pub(super) lock: Option<Arc<LockFile>>,
+    pub(super) control: ControlBlock,
+    pub(super) keeping: Keeping,
+    /// The tail word at which the view stands; 0 = the view has to be asked.
+    pub(super) seen: AtomicU64,
+    /// When this process last compared its view with the bytes, in nanoseconds.
+    looked_at: AtomicU64,
     pub(super) writer: FairMutex<Writer>,
     pub(super) queue: Queue,
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
+    pub(super) lanes: Lanes,
     pub(super) blob_folders: Folders,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
     /// Whether there is any, to be looked at without the lock.
     has_untold: AtomicBool,
     forks: u64,
-    /// Whether the housekeeping thread looks after this log.
+    /// Whether the housekeeping thread was told of this log, and whether there is one.
     pub(super) adopted: AtomicBool,
+    pub(super) looked_after: AtomicBool,
 }
 
 impl Log {
@@ -128,12 +155,20 @@ impl Log {
             listed: false,
             paths_checked: None,
             entered: Duration::ZERO,
+            before: Duration::ZERO,
+            since: Duration::ZERO,
+            looked: Duration::ZERO,
+            kept: None,
+            gave_way: false,
+            block: None,
+            tail: 0,
             nearly_full: true,
             prepared: None,
             spare: Spare::default(),
         };
+        let control = ControlBlock::open(&*vfs, &paths, meta.log_id, session.is_some(), settings.mapping);
         // Where no file could be made, the control block may have kept the word.
-        let word = reader::control_word(&*vfs, &paths, meta.log_id, super::format::WORD_POISON);
+        let word = control.with(|block| block.position(WORD_POISON)).flatten();
         let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
         let durable = Durable::new(view.vouched, poisoned);
         if poisoned {
@@ -149,16 +184,22 @@ impl Log {
             session,
             barrier,
             lock,
+            control,
+            keeping: Keeping::default(),
+            seen: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
             writer: FairMutex::new(writer),
             queue: Queue::default(),
             view: RwLock::new(view),
             durable,
+            lanes: Lanes::new(),
             blob_folders: Folders::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),
             forks,
             adopted: AtomicBool::new(false),
+            looked_after: AtomicBool::new(false),
         });
         for finding in &report.findings {
             log.note(finding.clone());
@@ -285,12 +326,37 @@ impl Log {
     /// As [`Log::read`].
     pub fn refresh(&self) -> Result<()> {
         self.check_fork()?;
+        if self.uses_words() {
+            if self.is_told_of_nothing_new() {
+                return Ok(());
+            }
+            self.control.look_again(&*self.vfs, &self.paths, self.meta.log_id);
+        }
+        self.look_at_bytes()
+    }
+
+    /// Whether every writer would have told of what is new, and nobody has. Once a second the bytes are asked
+    /// nevertheless, and whether the block is still the one that the others have.
+    fn is_told_of_nothing_new(&self) -> bool {
+        let seen = self.seen.load(Ordering::Acquire);
+        if seen == 0 || self.control.with(|block| block.load(WORD_TAIL)) != Some(seen) {
+            return false;
+        }
+        let now = self.vfs.monotonic();
+        let then = Duration::from_nanos(self.looked_at.load(Ordering::Relaxed));
+        now.saturating_sub(then) < BELIEVED_FOR
+    }
+
+    fn look_at_bytes(&self) -> Result<()> {
+        let now = self.vfs.monotonic();
+        self.looked_at.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         {
             let view = self.view.read();
             if view.too_new.is_some() {
                 return Ok(());
             }
             if view.damage.is_none() && view.is_at_end()? {
+                self.note_seen(&view);
                 return Ok(());
             }
         }
@@ -299,11 +365,24 @@ impl Log {
         if view.damage.is_none() {
             self.follow(&mut view)?;
         }
+        self.note_seen(&view);
         Ok(())
     }
 
+    /// The tail word that will say that nothing was added to this view.
+    fn note_seen(&self, view: &View) {
+        if self.uses_words() {
+            let word = if view.is_whole() {
+                self.control.with(|block| block.word_of(view.end_lpos()))
+            } else {
+                None
+            };
+            self.seen.store(word.unwrap_or(0), Ordering::Release);
+        }
+    }
+
     /// Follows the bytes; rebuilds the view where repair has replaced what it was folded from.
-    fn follow(&self, view: &mut View) -> Result<Tail> {
+    pub(super) fn follow(&self, view: &mut View) -> Result<Tail> {
         let (epochs, segments) = (view.state.epochs().len(), view.chain.len());
         let tail = view.catch_up(
             &*self.vfs,
@@ -336,7 +415,7 @@ impl Log {
     }
 
     /// A damaged log that somebody has repaired since is read anew.
-    fn take_up_repair(&self, view: &mut View) -> Result<()> {
+    pub(super) fn take_up_repair(&self, view: &mut View) -> Result<()> {
         if view.damage.is_some() && view.chain_is_replaced(&*self.vfs, &self.paths)? {
             self.rebuild(view)?.into_iter().for_each(|finding| self.note(finding));
         }
@@ -352,7 +431,7 @@ impl Log {
     }
 
     /// Refuses what this handle cannot do anyway, before any lock is taken.
-    pub(super) fn check_writable(&self) -> Result<&LockFile> {
+    pub(super) fn check_writable(&self) -> Result<&Arc<LockFile>> {
         self.check_fork()?;
         let refuse = |kind| Err(Error::new(kind, "write", self.paths.dir()));
         if let Some(reason) = &self.barrier {
@@ -366,176 +445,6 @@ impl Log {
             return refuse(ErrorKind::DurabilityLost { from: Seq(self.durable.seq() + 1) });
         }
         Ok(lock)
-    }
-
-    /// Takes LOCK and reads on to the very end, mending what a dead holder left. The caller holds the in-process mutex.
-    ///
-    /// `patience`: how long to wait for LOCK; zero tries once.
-    pub(super) fn enter<'a>(&'a self, writer: &mut Writer, patience: Duration) -> Result<Entered<'a>> {
-        self.enter_as(writer, patience, true)
-    }
-
-    /// The same for repair, which works on bytes and need not understand them.
-    pub(super) fn enter_to_repair<'a>(
-        &'a self,
-        writer: &mut Writer,
-        patience: Duration,
-    ) -> Result<Entered<'a>> {
-        self.enter_as(writer, patience, false)
-    }
-
-    fn enter_as<'a>(
-        &'a self,
-        writer: &mut Writer,
-        patience: Duration,
-        understanding: bool,
-    ) -> Result<Entered<'a>> {
-        let lock = self.check_writable()?;
-        let held = if patience.is_zero() {
-            let busy =
-                || Error::new(ErrorKind::Busy { holder: String::new(), waited_ms: 0 }, "lock", lock.path());
-            lock.try_acquire()?.ok_or_else(busy)?
-        } else {
-            lock.acquire(patience)?
-        };
-        if lock.is_deleted()? {
-            return Err(Error::new(
-                ErrorKind::StoreReplaced { what: "LOCK was deleted".into() },
-                "lock",
-                lock.path(),
-            ));
-        }
-        let mut view = self.view.write();
-        self.take_up_repair(&mut view)?;
-        let mut rounds = 0;
-        let file_len = loop {
-            if let Some(finding) = &view.damage {
-                return Err(Error::new(
-                    ErrorKind::Damaged(Box::new(finding.clone())),
-                    "write",
-                    &finding.file,
-                ));
-            }
-            rounds += 1;
-            if rounds > 64 {
-                return Err(Error::new(ErrorKind::NotYet, "settle the end of", &self.paths.log()));
-            }
-            let tail = self.follow(&mut view)?;
-            if understanding {
-                self.check_understood(&view)?;
-            }
-            match tail {
-                Tail::Clean { len } if writer.listed || self.is_zero_to_the_end(&view, len)? => break len,
-                Tail::Clean { .. } | Tail::Broken => self.mend(writer, &mut view)?,
-                Tail::Sealed { .. } if view.too_new.is_some() => break 0,
-                Tail::Sealed { seal, last_crc } => {
-                    self.finish_rotation(writer, &mut view, &seal, last_crc)?
-                }
-            }
-        };
-        let newer = view.active.as_ref().filter(|active| active.header.ro_compat != 0).map(|active| {
-            let what = format!("writing needs unknown features {:#x}", active.header.ro_compat);
-            super::view::newer(&active.path, active.header.first_seq, &what)
-        });
-        if let Some(finding) = view.too_new.as_ref().or(newer.as_ref()) {
-            let (what, need) = (finding.message.clone(), u64::from(super::format::LEVEL) + 1);
-            let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
-            return Err(Error::new(kind, "write", &finding.file));
-        }
-        self.check_paths(writer, &view, PATHS_CHECKED_FOR)?;
-        Ok((held, view, file_len))
-    }
-
-    /// An event that must be understood and is not makes the log read-only for this process.
-    fn check_understood(&self, view: &View) -> Result<()> {
-        let Some(super::state::Unknown { seq, kind, version }) = view.state.unknown() else { return Ok(()) };
-        Err(Error::new(ErrorKind::UnknownEvent { seq, kind, version }, "write", self.paths.dir()))
-    }
-
-    /// An opener without a witness looks on to the end of the file.
-    fn is_zero_to_the_end(&self, view: &View, len: u64) -> Result<bool> {
-        let Some(active) = &view.active else { return Ok(false) };
-        let behind_durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id)
-            .is_none_or(|durable| durable <= view.end_lpos());
-        let mut rest = vec![0; usize::try_from(len.saturating_sub(view.at.offset)).unwrap_or(0)];
-        read_full(&*active.file, &mut rest, view.at.offset).context("read", &active.path)?;
-        Ok(behind_durable && super::bytes::all_zero(&rest))
-    }
-
-    /// Compares LOCK's and the active segment's handle with their paths, if the last time is longer ago than this.
-    pub(super) fn check_paths(&self, writer: &mut Writer, view: &View, older_than: Duration) -> Result<()> {
-        let now = self.vfs.monotonic();
-        writer.entered = now;
-        if writer.paths_checked.is_some_and(|then| now.saturating_sub(then) < older_than) {
-            return Ok(());
-        }
-        let Some(active) = &view.active else { return Ok(()) };
-        self.files_stand(active)?;
-        view.last_stands(active)?;
-        writer.paths_checked = Some(now);
-        Ok(())
-    }
-
-    /// Whether LOCK and the active segment are still what their paths lead to.
-    pub(super) fn files_stand(&self, active: &Active) -> Result<()> {
-        if let Some(lock) = &self.lock
-            && !lock.stands()?
-        {
-            let what = "another file stands in LOCK's place".into();
-            return Err(Error::new(ErrorKind::StoreReplaced { what }, "lock", lock.path()));
-        }
-        if !same(&*self.vfs, &*active.file, &active.path)? {
-            return Err(replaced(active, "another file, or none, stands in its place"));
-        }
-        Ok(())
-    }
-
-    /// Says what is at the end, and heals it if it is torn. LOCK is held.
-    fn mend(&self, writer: &mut Writer, view: &mut View) -> Result<()> {
-        let Some(active) = view.active.clone() else {
-            let what = "no segment of this log can be read".into();
-            return Err(Error::new(ErrorKind::NotFound { what }, "write", &self.paths.log()));
-        };
-        let bytes = reader::read_file(&*self.vfs, &active.path).context("read", &active.path)?;
-        let summary = scan::segment(&bytes, &active.header, &active.salt, |_| {});
-        let durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id);
-        let hints = Hints {
-            vouched: view.vouched.max(self.durable.seq()),
-            durable_offset: durable.map(|lpos| active.header.offset(lpos)),
-        };
-        let verdict = classify(&summary, Place::Last, hints);
-        if summary.end.offset != view.at.offset {
-            return Err(replaced(&active, "its frames are not the ones that were read"));
-        }
-        match verdict {
-            v if v.is_torn() => self.heal(writer, view, &active, &bytes, &summary, verdict),
-            Verdict::CleanEnd | Verdict::NulTail => Ok(()),
-            _ => {
-                let finding =
-                    reader::describe(&active.path, &active.header, &summary, verdict, hints.vouched);
-                if let Some(finding) = finding {
-                    self.note(finding.clone());
-                    *(if verdict == Verdict::TooNew { &mut view.too_new } else { &mut view.damage }) =
-                        Some(finding.clone());
-                    if verdict == Verdict::TooNew {
-                        let have = super::format::LEVEL.into();
-                        let kind = ErrorKind::TooNew { what: finding.message, need: have + 1, have };
-                        return Err(Error::new(kind, "write", &active.path));
-                    }
-                    return Err(Error::new(ErrorKind::Damaged(Box::new(finding)), "write", &active.path));
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Mends at open if the lock happens to be free.
-    fn try_mend(&self) -> Result<()> {
-        if self.session.is_none() {
-            return Ok(());
-        }
-        let Some(mut writer) = self.writer.try_lock() else { return Ok(()) };
-        self.enter(&mut writer, Duration::ZERO).map(drop)
     }
 
     /// Starts a batch at the end, with whatever must come before anything this session appends. LOCK is held.
@@ -580,9 +489,7 @@ impl Log {
         let Some(boot_id) = self.vfs.boot_id() else { return };
         let hash = blake3::hash(&boot_id.to_le_bytes());
         let word = hash.as_bytes().first_chunk::<8>().copied().unwrap_or_default();
-        if let Ok(file) = self.vfs.open(&self.paths.control(), Open::Write) {
-            let _ = crate::vfs::write_full(&*file, &word, super::format::WORD_BOOT);
-        }
+        let _ = self.control.with(|block| block.store(super::format::WORD_BOOT, u64::from_le_bytes(word)));
     }
 
     fn new_epoch(&self) -> Result<Control> {
@@ -611,6 +518,10 @@ impl Log {
         mut undoing: Vec<Undoing>,
         file_len: u64,
     ) -> (usize, Option<Error>) {
+        let words = writer.words(self).map(Arc::clone);
+        if let Some(block) = &words {
+            block.store(WORD_DIRTY, writer.tail.max(1));
+        }
         let written = batch.write(file_len);
         let lost = batch.frames().get(written.whole..).unwrap_or_default();
         for (placed, undo) in lost.iter().zip(undoing.drain(written.whole.min(undoing.len())..)).rev() {
@@ -631,6 +542,14 @@ impl Log {
             let len = (placed.range.1 - placed.range.0) as u64;
             view.stand_behind(placed.behind.offset - len, len, placed.kind, placed.crc, placed.seq);
             view.at = placed.behind;
+        }
+        if written.whole > 0 {
+            self.tell_tail(writer, view);
+        }
+        if written.restored
+            && let Some(block) = &words
+        {
+            block.store(WORD_DIRTY, 0);
         }
         undoing.clear();
         view.state.stands();
@@ -665,32 +584,8 @@ impl Log {
 
     /// This log and the identity of its control block, which is made anew if it is missing or not this log's.
     fn listing(&self) -> Result<Listing> {
-        let path = self.paths.control();
-        let mut block = vec![0; super::format::CONTROL_LEN + 1];
-        let found = self.vfs.open(&path, Open::Read).and_then(|file| {
-            let n = read_full(&*file, &mut block, 0)?;
-            Ok((n, file.stat()?.id))
-        });
-        match found {
-            Ok((n, id))
-                if super::control::is_block_of(block.get(..n).unwrap_or_default(), self.meta.log_id) =>
-            {
-                return Ok(Listing { log: self.meta.log_id.0, control: id });
-            }
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io(e, "read", &path)),
-        }
-        let mut random = [0; 8];
-        self.vfs.random(&mut random).context("draw a name for", &path)?;
-        let temporary = self.paths.dir().join(format!(".new-control-{:016x}", u64::from_le_bytes(random)));
-        let file = self.vfs.open(&temporary, Open::Create).context("create", &temporary)?;
-        crate::vfs::write_full(&*file, &super::control::encode(self.meta.log_id), 0)
-            .map_err(|(_, e)| Error::io(e, "write", &temporary))?;
-        let id = file.stat().context("look at", &temporary)?.id;
-        drop(file);
-        self.vfs.rename(&temporary, &path, Existing::Replace).context("publish", &path)?;
-        Ok(Listing { log: self.meta.log_id.0, control: id })
+        let block = self.control.make_sure(&*self.vfs, &self.paths, self.meta.log_id)?;
+        Ok(Listing { log: self.meta.log_id.0, control: block.id() })
     }
 
     /// Puts the names of the live sessions into a `Busy`.
@@ -698,7 +593,11 @@ impl Log {
         let ErrorKind::Busy { waited_ms, .. } = error.kind() else { return error };
         let live = session::live(&*self.vfs, &self.sessions, session::Probe::Look).unwrap_or_default();
         let except = self.session.as_ref().map_or(0, |session| session.id());
-        let holder = session::name_holders(&live, &self.meta.log_id.0, except);
+        let named = self.control.with(|block| block.load(WORD_HOLDER[0])).filter(|_| self.uses_words());
+        let holder = match live.iter().find(|info| Some(info.session) == named && info.session != except) {
+            Some(holder) => holder.to_string(),
+            None => session::name_holders(&live, &self.meta.log_id.0, except),
+        };
         Error::new(ErrorKind::Busy { holder, waited_ms: *waited_ms }, "lock", error.path())
     }
 
@@ -726,7 +625,7 @@ impl Log {
     }
 }
 
-fn open_for(writing: bool) -> Open {
+pub(super) fn open_for(writing: bool) -> Open {
     if writing { Open::Write } else { Open::Read }
 }
 

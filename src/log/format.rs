@@ -96,10 +96,13 @@ pub const WORD_ACTIVE: u64 = 448;
 pub const WORD_SNAPSHOT: u64 = 512;
 /// Word: change counter (unused with `none`).
 pub const WORD_CHANGES: u64 = 576;
-/// Words: lane hints.
-pub const WORD_LANES: [u64; 2] = [640, 704];
+/// Words: syncs begun and ended well in each lane, and under LOCK.
+pub const WORD_LANES: [u64; 3] = [640, 704, 896];
 /// Words: holder and since when (unused with `none`).
 pub const WORD_HOLDER: [u64; 2] = [768, 776];
+
+/// Word: not 0 if somebody waits for LOCK (unused with `none`).
+pub const WORD_WANTED: u64 = 832;
 
 /// META: the codec number of the binary codec; also its incompat bits (none).
 pub const CODEC_BINARY: u16 = 0;

@@ -240,5 +240,20 @@ pub fn decode<'a>(bytes: &'a [u8], salt: &Salt, max_body: u32) -> Result<Frame<'
     Ok(Frame { header, crc: stored, body })
 }
 
+/// The CRC of the last of the frames that these bytes are, one linked to the next, with nothing left over: `Some(None)`
+/// if there are no bytes, `None` if they are not that.
+pub(crate) fn last_crc_of_chain(mut bytes: &[u8], salt: &Salt, max_body: u32) -> Option<Option<u32>> {
+    let mut last = None;
+    while !bytes.is_empty() {
+        let frame = decode(bytes, salt, max_body).ok()?;
+        if last.is_some_and(|crc| crc != frame.header.link) {
+            return None;
+        }
+        last = Some(frame.crc);
+        bytes = bytes.get(frame.len()..)?;
+    }
+    Some(last)
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

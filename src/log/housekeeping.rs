@@ -18,6 +18,9 @@ pub enum Housekeeping {
     Off,
 }
 
+/// The thread never waits for less.
+const SHORTEST: Duration = Duration::from_micros(50);
+
 struct Shared {
     logs: Mutex<Logs>,
     changed: Bell,
@@ -58,10 +61,15 @@ pub(super) fn look_after(log: &Arc<Log>) {
     }
     if !log.adopted.load(Ordering::Acquire) && !log.adopted.swap(true, Ordering::AcqRel) {
         adopt(log);
-    } else if log.durable.take_news() {
+    } else if log.durable.take_news() | log.keeping.take_news() {
         let shared = shared(log.vfs.forks());
         shared.ring(shared.logs.lock());
     }
+}
+
+/// Whether the thread looks after a log.
+pub(super) fn is_running(log: &Log) -> bool {
+    log.looked_after.load(Ordering::Acquire)
 }
 
 fn adopt(log: &Arc<Log>) {
@@ -75,6 +83,7 @@ fn adopt(log: &Arc<Log>) {
         // Without a thread the host may still tick; commits do not depend on it.
         logs.running_in = spawned.is_ok().then_some(forks);
     }
+    log.looked_after.store(logs.running_in == Some(forks), Ordering::Release);
     shared.ring(logs);
 }
 
@@ -95,7 +104,7 @@ fn run(shared: &Shared) {
         drop(logs);
         let logs = shared.logs.lock();
         if logs.news == news {
-            shared.changed.wait(logs, pause.max(Duration::from_millis(1)));
+            shared.changed.wait(logs, pause.max(SHORTEST));
         }
     }
 }

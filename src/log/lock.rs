@@ -9,8 +9,11 @@ use crate::vfs::{Open, Vfs, VfsFile};
 
 /// Tries that only yield in between; together about as long as a commit takes.
 const QUICK_TRIES: u32 = 32;
-/// The first pause after those, and the longest one.
-const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
+/// The first pause after those, the longest one while it may be a matter of hand-over, and the longest one.
+const PAUSE: [Duration; 3] =
+    [Duration::from_micros(50), Duration::from_micros(200), Duration::from_millis(2)];
+/// How long a wait may be a matter of hand-over: many processes that keep the lock for a burst each.
+const HANDOVER: Duration = Duration::from_millis(50);
 
 /// The order in which a thread may take locks; `format-spec/locks.md`. Asserted in debug builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +30,15 @@ thread_local! {
     static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
+#[cfg(debug_assertions)]
+fn forget(rank: Rank) {
+    HELD.with_borrow_mut(|held| {
+        if let Some(at) = held.iter().rposition(|other| *other == rank) {
+            held.remove(at);
+        }
+    });
+}
+
 /// A lock target that stays open.
 #[derive(Debug)]
 pub(crate) struct LockFile {
@@ -41,41 +53,43 @@ pub(crate) struct LockFile {
 }
 
 impl LockFile {
-    pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf, rank: Rank) -> Result<Self> {
+    pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf, rank: Rank) -> Result<Arc<Self>> {
         let file = vfs.open(&path, Open::Lock).context("open the lock file", &path)?;
-        Ok(LockFile { vfs: Arc::clone(vfs), file, path, rank })
+        Ok(Arc::new(LockFile { vfs: Arc::clone(vfs), file, path, rank }))
     }
 
     /// Takes the lock if it is free.
-    pub(crate) fn try_acquire(&self) -> Result<Option<Held<'_>>> {
+    pub(crate) fn try_acquire(self: &Arc<Self>) -> Result<Option<Held>> {
         let taken = self.file.try_lock().context("lock", &self.path)?;
-        #[cfg(debug_assertions)]
-        if taken {
-            HELD.with_borrow_mut(|held| {
-                debug_assert!(
-                    held.iter().all(|rank| *rank < self.rank),
-                    "{:?} is taken while {held:?} are held",
-                    self.rank
-                );
-                held.push(self.rank);
-            });
-        }
-        Ok(taken.then_some(Held { lock: self }))
+        Ok(taken.then(|| Held { lock: Arc::clone(self), parked: true }.resume()))
     }
 
     /// Takes the lock within `patience`: 32 quick tries, then polling with growing, jittered pauses.
     ///
     /// # Errors
     /// [`ErrorKind::Busy`], its holder still to be named.
-    pub(crate) fn acquire(&self, patience: Duration) -> Result<Held<'_>> {
+    pub(crate) fn acquire(self: &Arc<Self>, patience: Duration) -> Result<Held> {
+        self.acquire_announced(patience, |_| {})
+    }
+
+    /// The same; after each try that fails, `announce` is told how long this has been waiting.
+    ///
+    /// # Errors
+    /// As [`LockFile::acquire`].
+    pub(crate) fn acquire_announced(
+        self: &Arc<Self>,
+        patience: Duration,
+        mut announce: impl FnMut(Duration),
+    ) -> Result<Held> {
         for _ in 0..QUICK_TRIES {
             if let Some(held) = self.try_acquire()? {
                 return Ok(held);
             }
+            announce(Duration::ZERO);
             self.vfs.sleep(Duration::ZERO);
         }
+        let [mut pause, in_handover, longest] = PAUSE;
         let start = self.vfs.monotonic();
-        let mut pause = PAUSE.0;
         loop {
             let waited = self.vfs.monotonic().saturating_sub(start);
             if waited >= patience {
@@ -89,10 +103,11 @@ impl LockFile {
             let mut jitter = [0; 1];
             self.vfs.random(&mut jitter).context("draw a pause for", &self.path)?;
             self.vfs.sleep((pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited));
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(if waited < HANDOVER { in_handover } else { longest });
             if let Some(held) = self.try_acquire()? {
                 return Ok(held);
             }
+            announce(waited);
         }
     }
 
@@ -124,14 +139,42 @@ pub(crate) fn same(vfs: &dyn Vfs, file: &dyn VfsFile, path: &Path) -> Result<boo
 /// The lock, held. Dropping it releases it.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Held<'a> {
-    lock: &'a LockFile,
+pub(crate) struct Held {
+    lock: Arc<LockFile>,
+    /// Whether no thread is at work under it.
+    parked: bool,
 }
 
-impl Drop for Held<'_> {
+impl Held {
+    /// Held on, but by no thread in particular.
+    pub(crate) fn park(mut self) -> Held {
+        #[cfg(debug_assertions)]
+        forget(self.lock.rank);
+        self.parked = true;
+        self
+    }
+
+    /// Taken up by this thread, which must be allowed to take the lock now.
+    pub(crate) fn resume(mut self) -> Held {
+        #[cfg(debug_assertions)]
+        HELD.with_borrow_mut(|held| {
+            let rank = self.lock.rank;
+            // A lane may be probed beside another: it is never waited for.
+            let may = |other: &Rank| *other < rank || rank == Rank::Lane && *other == rank;
+            debug_assert!(held.iter().all(may), "{rank:?} is taken while {held:?} are held");
+            held.push(rank);
+        });
+        self.parked = false;
+        self
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| held.retain(|rank| *rank != self.lock.rank));
+        if !self.parked {
+            forget(self.lock.rank);
+        }
         // A failure here cannot be told to anyone; the OS frees the lock with the descriptor at the latest.
         let _ = self.lock.file.unlock();
     }

@@ -3,7 +3,9 @@
 
 use super::LogId;
 use super::bytes::Bytes;
-use super::format::{CODEC_BINARY, CONTROL_NONE, FORMAT, LEVEL, META_LEN_MAX, META_LEN_MIN, WORKSPACE_MAGIC};
+use super::format::{
+    CODEC_BINARY, CONTROL_NONE, CONTROL_WORDS, FORMAT, LEVEL, META_LEN_MAX, META_LEN_MIN, WORKSPACE_MAGIC,
+};
 
 /// What a workspace is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +76,7 @@ impl WorkspaceMeta {
             incompat: 0,
             min_reader: 1,
             min_writer: 1,
-            control: CONTROL_NONE,
+            control: CONTROL_WORDS,
             log_id,
             created,
             writer_version,
@@ -192,11 +194,11 @@ impl WorkspaceMeta {
         too_new("writing the workspace", self.min_writer.into(), LEVEL.into())
             .and_then(|()| too_new("writing a feature of the workspace", self.ro_compat.into(), 0))
             .and_then(|()| match self.control {
-                CONTROL_NONE => Ok(()),
+                CONTROL_NONE | CONTROL_WORDS => Ok(()),
                 _ => Err(BadMeta::TooNew {
                     what: "the workspace's control words",
                     need: self.control.into(),
-                    have: CONTROL_NONE.into(),
+                    have: CONTROL_WORDS.into(),
                 }),
             })
             .err()

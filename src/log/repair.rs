@@ -142,6 +142,7 @@ impl Log {
         let patience = self.settings.lock_timeout;
         let _compacting = compact.acquire(patience).map_err(|e| self.name_holder(e))?;
         let mut writer = self.writer.lock();
+        writer.let_go();
         let held = lock.acquire(patience).map_err(|e| self.name_holder(e))?;
         let mut view = self.view.write();
         let mut report = RepairReport { steps: Vec::new(), applied: true };

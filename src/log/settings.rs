@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::control::Mapping;
 use super::finding::Finding;
 use super::fold::FoldKind;
 use super::housekeeping::Housekeeping;
+use super::keep::KeepLock;
 use super::state::Vocabulary;
 
 /// What to do where acknowledged data is damaged.
@@ -41,6 +43,10 @@ pub struct Settings {
     pub on_event: Option<OnEvent>,
     /// Whether the process may have the housekeeping thread.
     pub housekeeping: Housekeeping,
+    /// How the control block is shared.
+    pub mapping: Mapping,
+    /// Whether LOCK may be kept between two commits.
+    pub keep_lock: KeepLock,
 }
 
 impl Default for Settings {
@@ -53,6 +59,8 @@ impl Default for Settings {
             recovery: Recovery::Default,
             on_event: None,
             housekeeping: Housekeeping::Thread,
+            mapping: Mapping::Auto,
+            keep_lock: KeepLock::InBursts,
         }
     }
 }

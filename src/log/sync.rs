@@ -3,31 +3,47 @@
 //! A sync counts only for bytes that went through the very descriptor it is called on (or were vouched for before):
 //! an earlier failure may have been reported to another descriptor, and forgotten. See [`Log::own_bytes`].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::Seq;
 use super::control_frame::Control;
+use super::draft::Receipt;
 use super::engine::{Log, Undoing};
 use super::finding::{Finding, Severity};
-use super::format::{CONTROL_LEN, WORD_DURABLE, WORD_POISON};
-use super::lock::{LockFile, Rank};
+use super::format::{WORD_DURABLE, WORD_POISON};
+use super::lanes::{Belief, UNDER_LOCK};
+use super::lock::Held;
 use super::paths::Paths;
+use super::segment::HEADER_LEN;
 use super::view::{Active, View};
-use super::{Seq, control};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::threads::Mutex;
+use crate::vfs::threads::FairMutex;
 use crate::vfs::{Open, Vfs, read_full, write_full};
 
 /// How long a log must be quiet before its end is vouched for by a Mark.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
+
+/// How often who waits for another process's sync looks whether it was enough.
+const POLL: Duration = Duration::from_micros(20);
+
+/// What is needed to call something durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// A sync of this process, or the shared word.
+    Any,
+    /// A sync of this process: a frame is to vouch for it, on disk and for ever.
+    Own,
+}
 
 /// What this process knows to be durable.
 #[derive(Debug)]
 pub(super) struct Durable {
     lpos: AtomicU64,
     seq: AtomicU64,
-    /// One sync at a time in this process; whoever waits here is covered by the next one.
-    gate: Mutex<()>,
+    /// One thread at a time sees to it that something is durable; whoever waits here is covered by the next sync.
+    gate: FairMutex<()>,
     poisoned: AtomicBool,
     poison_unwritten: AtomicBool,
     /// When an `Interval` commit is to be synced.
@@ -82,7 +98,7 @@ impl Durable {
         Durable {
             lpos: AtomicU64::new(0),
             seq: AtomicU64::new(seq),
-            gate: Mutex::new(()),
+            gate: FairMutex::new(()),
             poisoned: AtomicBool::new(poisoned),
             poison_unwritten: AtomicBool::new(false),
             sync_at: Deadline::default(),
@@ -107,6 +123,7 @@ impl Durable {
         self.seq.fetch_max(seq, Ordering::AcqRel);
     }
 
+    /// After a sync, or for what a frame or a header vouches for.
     fn raise(&self, lpos: u64, seq: u64) {
         self.seq.fetch_max(seq, Ordering::AcqRel);
         self.lpos.fetch_max(lpos, Ordering::AcqRel);
@@ -171,28 +188,102 @@ impl Log {
         Ok(())
     }
 
+    /// As [`Log::flush`], and so that this process can vouch for it.
+    fn flush_itself(&self) -> Result<()> {
+        self.check_writable()?;
+        self.refresh()?;
+        let (end, seq) = {
+            let view = self.view.read();
+            (view.end_lpos(), view.state.last().0)
+        };
+        self.make_durable_by(end, seq, None, Proof::Own)
+    }
+
+    /// Waits until a commit is durable, whoever makes it so: the ticket of a commit that was made `Buffered`.
+    ///
+    /// Many commits may be made before the first of them is waited for; one sync then covers them all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotDurable`] if it is not within `patience` (it may be later), [`ErrorKind::DurabilityLost`],
+    /// [`ErrorKind::StoreReplaced`], system errors.
+    ///
+    /// # Blocking
+    /// For a sync, of this process or of another one; at most about `patience`, but for a system call that hangs.
+    pub fn wait_durable(&self, receipt: &Receipt, patience: Duration) -> Result<()> {
+        self.check_writable()?;
+        let until = self.vfs.monotonic().saturating_add(patience);
+        self.make_durable_by(receipt.behind.0, receipt.last().0, Some(until), Proof::Any)
+    }
+
     /// Returns once everything up to `lpos` (events up to `seq`) is durable. No lock of the engine is held.
     pub(super) fn make_durable(&self, lpos: u64, seq: u64) -> Result<()> {
-        if self.durable.covers(lpos) {
+        self.make_durable_by(lpos, seq, None, Proof::Any)
+    }
+
+    /// One thread of a process at a time sees to it: it tries for a lane, and looks meanwhile whether the sync of some
+    /// other process was enough. The others are covered by what it achieves, or come next.
+    pub(super) fn make_durable_by(
+        &self,
+        lpos: u64,
+        seq: u64,
+        until: Option<Duration>,
+        proof: Proof,
+    ) -> Result<()> {
+        let is_done = || self.durable.covers(lpos) && (proof == Proof::Any || self.durable.seq() >= seq);
+        if is_done() {
             return Ok(());
         }
-        let _gate = self.durable.gate.lock();
-        if self.durable.covers(lpos) {
-            return Ok(());
+        self.let_go();
+        let late = || {
+            Error::new(
+                ErrorKind::NotDurable { seq: Seq(seq), why: "timed out".into() },
+                "wait for",
+                &self.paths.log(),
+            )
+        };
+        let _gate = match until {
+            None => self.durable.gate.lock(),
+            Some(until) => {
+                let left = until.saturating_sub(self.vfs.monotonic());
+                self.durable.gate.try_lock_for(left).ok_or_else(late)?
+            }
+        };
+        loop {
+            if is_done() {
+                return Ok(());
+            }
+            self.check_poison_word()?;
+            if proof == Proof::Any && self.is_told_durable(lpos)? {
+                return Ok(());
+            }
+            let Some(active) = self.syncable(&is_done)? else { continue };
+            match self.try_lane()? {
+                Some((lane, held)) => {
+                    if self.sync_in_lane(lane, held, &active, lpos, proof)? {
+                        return Ok(());
+                    }
+                }
+                None if until.is_some_and(|until| self.vfs.monotonic() >= until) => return Err(late()),
+                None => self.vfs.sleep(POLL),
+            }
         }
-        self.check_poison()?;
-        let (active, end, last) = loop {
-            let (active, end, last, sealed) = {
+    }
+
+    /// The segment with the end of the log, everything in which has been written through this process's descriptor or
+    /// vouched for; `None` if what is wanted was found meanwhile to lie in an earlier one.
+    fn syncable(&self, is_done: &dyn Fn() -> bool) -> Result<Option<Arc<Active>>> {
+        loop {
+            let (active, sealed) = {
                 let view = self.view.read();
-                (view.active.clone(), view.end_lpos(), view.state.last().0, view.durable_before())
+                (view.active.clone(), view.durable_before())
             };
             // Whatever lies before a live segment was synced before that segment's header was written.
             self.durable.raise(sealed.0, sealed.1);
-            if self.durable.covers(lpos) {
-                return Ok(());
+            if is_done() {
+                return Ok(None);
             }
             if let Some(active) = active.filter(|active| active.owns_bytes()) {
-                break (active, end, last);
+                return Ok(Some(active));
             }
             let mut writer = self.writer.lock();
             let (_held, view, _) =
@@ -200,24 +291,98 @@ impl Log {
             if let Some(active) = view.active.clone() {
                 self.own_bytes(&view, &active)?;
             }
-        };
-        self.files_stand(&active)?;
-        debug_assert!(end >= lpos && last >= seq, "the tail lies behind what was to be synced");
-        self.sync_alone(&active, end, last)
+        }
     }
 
-    /// Syncs the segment in the lane, so that a failure, which some systems report to one caller only, is in POISON
-    /// before anybody else's sync counts.
-    fn sync_alone(&self, active: &Active, end: u64, last: u64) -> Result<()> {
-        let lane = LockFile::open(&self.vfs, self.paths.sync0(), Rank::Lane)?;
-        let _held = lane.acquire(self.settings.lock_timeout)?;
+    /// Whether a sync of some process is known to cover `lpos`, by the word that all share.
+    ///
+    /// A word beyond the end of the log speaks of another log, or is somebody's rubbish: it says nothing. And the
+    /// frames that this process knows must still stand in the file: else what was synced there is something else.
+    fn is_told_durable(&self, lpos: u64) -> Result<bool> {
+        let Some(word) = self.durable_word().filter(|word| *word >= lpos) else { return Ok(false) };
+        if self.view.read().end_lpos() < word {
+            self.refresh()?;
+        }
+        let view = self.view.read();
+        let Some(active) = view.active.clone().filter(|_| view.end_lpos() >= word) else { return Ok(false) };
+        view.last_stands(&active)?;
+        drop(view);
+        self.files_stand(&active)?;
+        self.durable.lpos.fetch_max(word, Ordering::AcqRel);
+        Ok(true)
+    }
+
+    /// Syncs the segment; a lane is held. Returns whether `lpos` is durable now; if not, its bytes are to be written
+    /// again, or the segment is another one by now.
+    fn sync_in_lane(
+        &self,
+        lane: usize,
+        held: Held,
+        active: &Arc<Active>,
+        lpos: u64,
+        proof: Proof,
+    ) -> Result<bool> {
         self.check_poison()?;
+        if self.is_suspect(lane) {
+            active.owns_bytes.store(false, Ordering::Release);
+            return Ok(false);
+        }
+        // What others have appended meanwhile goes with it, as far as it can be had without waiting.
+        let Some((end, last)) = self.end_of(active) else { return Ok(false) };
+        self.files_stand(active)?;
+        if proof == Proof::Any && self.durable_word().is_some_and(|word| (lpos..=end).contains(&word)) {
+            return Ok(false); // somebody has synced since this process looked: the caller looks again
+        }
+        let begun = self.begin_sync(lane);
         if let Err(source) = active.file.sync_data() {
             self.poison(&source.to_string());
             return Err(self.lost());
         }
+        begun.ended_well();
+        drop(held);
+        let belief = self.believe(&begun)?;
+        if belief == Belief::Suspect {
+            active.owns_bytes.store(false, Ordering::Release);
+            return Ok(false);
+        }
         self.durable.raise(end, last);
-        self.raise_word(WORD_DURABLE, end);
+        let _ = self.control.with(|block| block.raise_position(WORD_DURABLE, end));
+        Ok(self.durable.covers(lpos))
+    }
+
+    /// Where the log ends, lpos and seq, if that is this segment still. A lane is held, so nothing is waited for:
+    /// `None` also if it cannot be said now.
+    fn end_of(&self, active: &Arc<Active>) -> Option<(u64, u64)> {
+        if let Some(mut view) = self.view.try_write() {
+            // What cannot be read now is synced by whoever wrote it.
+            let _ = self.look_on(&mut view);
+        }
+        let view = self.view.try_read()?;
+        let same = view.active.as_ref().is_some_and(|now| Arc::ptr_eq(now, active));
+        same.then(|| (view.end_lpos(), view.state.last().0))
+    }
+
+    /// Syncs the active segment under LOCK, for rotation and healing.
+    pub(super) fn sync_active(&self, view: &View, active: &Active) -> Result<()> {
+        loop {
+            self.check_poison()?;
+            if self.is_suspect(UNDER_LOCK) {
+                active.owns_bytes.store(false, Ordering::Release);
+            }
+            self.own_bytes(view, active)?;
+            let begun = self.begin_sync(UNDER_LOCK);
+            if let Err(source) = active.file.sync_data() {
+                self.poison(&source.to_string());
+                return Err(self.lost());
+            }
+            begun.ended_well();
+            if self.believe(&begun)? == Belief::Yes {
+                break;
+            }
+            active.owns_bytes.store(false, Ordering::Release);
+        }
+        self.durable.raise(view.end_lpos(), view.state.last().0);
+        let _ = self.control.with(|block| block.raise_position(WORD_DURABLE, view.end_lpos()));
         Ok(())
     }
 
@@ -226,9 +391,20 @@ impl Log {
         Error::new(ErrorKind::DurabilityLost { from }, "sync", &self.paths.log())
     }
 
+    /// Whether a sync has failed in any process, as far as this one or the control block knows.
+    pub(super) fn check_poison_word(&self) -> Result<()> {
+        let word = self.control.with(|block| block.position(WORD_POISON)).flatten();
+        if self.durable.is_poisoned() || word.is_some() {
+            self.durable.poisoned.store(true, Ordering::Release);
+            return Err(self.lost());
+        }
+        Ok(())
+    }
+
     /// Whether a sync has failed in any process.
-    fn check_poison(&self) -> Result<()> {
-        if self.durable.is_poisoned() || is_poisoned(&*self.vfs, &self.paths)? {
+    pub(super) fn check_poison(&self) -> Result<()> {
+        self.check_poison_word()?;
+        if is_poisoned(&*self.vfs, &self.paths)? {
             self.durable.poisoned.store(true, Ordering::Release);
             return Err(self.lost());
         }
@@ -241,20 +417,40 @@ impl Log {
         if active.owns_bytes() {
             return Ok(());
         }
-        let word = super::reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id).unwrap_or(0);
+        self.settle_suspects()?;
+        let word = self.durable_word().unwrap_or(0);
         let vouched = self.durable.lpos.load(Ordering::Acquire).max(view.vouched_lpos).max(word);
         // At the very start the header may not be durable either.
         let from = if vouched > active.header.base_lpos { active.header.offset(vouched) } else { 0 };
-        if from < view.at.offset {
-            let mut bytes = vec![0; usize::try_from(view.at.offset - from).unwrap_or(0)];
-            let n = read_full(&*active.file, &mut bytes, from).context("read again", &active.path)?;
-            let bytes = bytes.get(..n).unwrap_or_default();
-            write_full(&*active.file, bytes, from)
-                .map_err(|(_, e)| Error::io(e, "write again", &active.path))?;
+        if from < view.at.offset
+            && !self.write_again(view, active, from)?
+            && (from == 0 || !self.write_again(view, active, 0)?)
+        {
+            return Err(super::view::replaced(
+                active,
+                "the frames that were read from it are no longer there",
+            ));
         }
         self.own_names()?;
         active.owns_bytes.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Writes the bytes from an offset on again; `false` if they are not the frames that this process has read, so that
+    /// nothing was written: a system that has lost pages to a failed sync reads something else from the disk.
+    fn write_again(&self, view: &View, active: &Active, from: u64) -> Result<bool> {
+        let mut bytes = vec![0; usize::try_from(view.at.offset - from).unwrap_or(0)];
+        let n = read_full(&*active.file, &mut bytes, from).context("read again", &active.path)?;
+        let frames = if from == 0 { HEADER_LEN } else { 0 };
+        let chain = bytes
+            .get(frames..n)
+            .and_then(|bytes| super::frame::last_crc_of_chain(bytes, &active.salt, active.header.max_body));
+        if n < bytes.len() || chain.is_none_or(|crc| view.at.link != crc.unwrap_or(view.at.link)) {
+            return Ok(false);
+        }
+        write_full(&*active.file, &bytes, from)
+            .map_err(|(_, e)| Error::io(e, "write again", &active.path))?;
+        Ok(true)
     }
 
     /// A name that can be seen is not yet durable: whoever published it may have been killed before it synced the
@@ -273,15 +469,11 @@ impl Log {
         Ok(())
     }
 
-    /// Syncs the active segment under LOCK, for rotation and healing.
-    pub(super) fn sync_active(&self, view: &View, active: &Active) -> Result<()> {
-        self.sync_alone(active, view.end_lpos(), view.state.last().0)
-    }
-
     /// A failed sync, the lane still held: nothing written since the last good one may survive, and no later sync proves otherwise.
     fn poison(&self, why: &str) {
         self.durable.poisoned.store(true, Ordering::Release);
-        self.raise_word(WORD_POISON, self.durable.lpos.load(Ordering::Acquire) + 1);
+        let from = self.durable.lpos.load(Ordering::Acquire) + 1;
+        let _ = self.control.with(|block| block.raise_position(WORD_POISON, from));
         let written = write_poison(self, why);
         self.durable.poison_unwritten.store(written.is_err(), Ordering::Release);
         let mut finding = poison_finding(&self.paths, self.durable.seq());
@@ -290,29 +482,6 @@ impl Log {
             finding.message = format!("{}; POISON could not be left for others: {e}", finding.message);
         }
         self.note(finding);
-    }
-
-    /// Raises a position word of the control block. The lane is held. A hint: whatever goes wrong is harmless.
-    fn raise_word(&self, word: u64, position: u64) {
-        let raise = || -> Result<()> {
-            let path = self.paths.control();
-            let file = self.vfs.open(&path, Open::Write).context("open", &path)?;
-            let mut block = vec![0; CONTROL_LEN + 1];
-            let n = read_full(&*file, &mut block, 0).context("read", &path)?;
-            let block = block.get(..n).unwrap_or_default();
-            if !control::is_block_of(block, self.meta.log_id) {
-                return Ok(());
-            }
-            let at = usize::try_from(word).unwrap_or(usize::MAX);
-            let now = block.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
-            if control::position(self.meta.log_id, now).is_none_or(|known| known < position) {
-                let new = control::position_word(self.meta.log_id, position).to_le_bytes();
-                write_full(&*file, &new, word).map_err(|(_, e)| Error::io(e, "write", &path))?;
-            }
-            Ok(())
-        };
-        // Only a weaker verdict can follow from a word that stays behind.
-        let _ = raise();
     }
 
     /// Does what is due: interval syncs, and a Mark after a quiet second. Returns when to come again, as a time of
@@ -325,6 +494,7 @@ impl Log {
     pub fn tick(&self) -> Result<Option<Duration>> {
         self.check_fork()?;
         let now = self.vfs.monotonic();
+        let kept = self.let_go_if_idle(now);
         if self.durable.mark_at.is_over(now) {
             let due = self.durable.mark_at.get();
             self.mark()?;
@@ -333,14 +503,19 @@ impl Log {
             self.flush()?;
         }
         self.tell();
-        Ok(self.durable.next_due())
+        Ok(self.durable.next_due().into_iter().chain(kept).min())
     }
 
     /// Syncs, and says so behind the last frame, so that the log itself vouches for all of it.
     ///
     /// Nothing is written if a Mark stands there already, or if somebody else is writing: then the log is not quiet.
     pub(super) fn mark(&self) -> Result<()> {
-        self.flush()?;
+        self.refresh()?;
+        let marked = self.view.read().ends_with_mark;
+        if marked {
+            return self.flush();
+        }
+        self.flush_itself()?;
         let mut writer = self.writer.lock();
         let entered = self.enter(&mut writer, Duration::ZERO);
         let (held, mut view, file_len) = match entered {

@@ -169,6 +169,11 @@ impl View {
         self.active.as_ref().map_or(0, |active| active.header.lpos(self.at.offset))
     }
 
+    /// Whether there is nothing in the way of the next commit: no damage, nothing too new, no Seal.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.active.is_some() && self.sealed.is_none() && self.damage.is_none() && self.too_new.is_none()
+    }
+
     /// Whether the active segment is there and ends where this stands, with no Seal behind.
     pub(crate) fn is_at_end(&self) -> Result<bool> {
         let (Some(active), None) = (&self.active, &self.sealed) else { return Ok(false) };

@@ -22,8 +22,8 @@ use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, FoldKind};
 use crate::log::{
-    BadMeta, Binding, BlobId, Draft, Durability, Health, Housekeeping, Log, OnEvent, OpenReport, Paths,
-    Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
+    BadMeta, Binding, BlobId, Draft, Durability, Health, Housekeeping, KeepLock, Log, Mapping, OnEvent,
+    OpenReport, Paths, Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
 };
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
@@ -131,6 +131,20 @@ impl Options {
     #[must_use]
     pub fn housekeeping(mut self, housekeeping: Housekeeping) -> Self {
         self.settings.housekeeping = housekeeping;
+        self
+    }
+
+    /// How the control block of hints is shared with other processes; answers are the same either way.
+    #[must_use]
+    pub fn mapping(mut self, mapping: Mapping) -> Self {
+        self.settings.mapping = mapping;
+        self
+    }
+
+    /// Whether the write lock may be kept between two commits of a burst.
+    #[must_use]
+    pub fn keep_lock(mut self, keep: KeepLock) -> Self {
+        self.settings.keep_lock = keep;
         self
     }
 }

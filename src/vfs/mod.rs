@@ -153,6 +153,9 @@ pub trait Vfs: Debug + Send + Sync {
     fn monotonic(&self) -> Duration;
     /// Lets other threads and processes run for about this long; zero = yield.
     fn sleep(&self, time: Duration);
+    /// Whether a failed sync is reported, once, to every descriptor of the file that was open when it failed. Where it
+    /// is not, only the caller that met it knows.
+    fn tells_all_of_failed_sync(&self) -> bool;
     /// Identity of this boot of the machine, where the system tells it. For reports only.
     fn boot_id(&self) -> Option<u128>;
     /// Fills `buf` from the system's cryptographic generator.
@@ -186,6 +189,24 @@ pub trait VfsFile: Debug + Send + Sync {
     fn try_lock(&self) -> io::Result<bool>;
     /// Releases the lock.
     fn unlock(&self) -> io::Result<()>;
+    /// Maps the first `len` bytes as [`Words`], shared with everybody who maps the file; the file must be that long,
+    /// and must never be cut. [`io::ErrorKind::Unsupported`] where that cannot be. Of a file opened for reading they
+    /// can be read only.
+    fn map(&self, len: usize) -> io::Result<Box<dyn Words>>;
+}
+
+/// The start of a file as 64-bit little-endian words in memory that all its processes share.
+///
+/// Each word by itself is read and written atomically; a load that sees a store sees all that was done before it.
+/// Nothing here is ever made durable on purpose, and no call fails or waits. `at` is an offset in bytes, a multiple of
+/// 8; outside the mapping a load gives 0 and a store does nothing, as it does where the file was opened for reading.
+pub trait Words: Debug + Send + Sync {
+    /// The word.
+    fn load(&self, at: u64) -> u64;
+    /// Sets the word.
+    fn store(&self, at: u64, word: u64);
+    /// Sets the word to the larger of itself and this.
+    fn raise(&self, at: u64, word: u64);
 }
 
 /// Makes the name that a file has just been given durable, before anything that relies on it is written.

@@ -307,7 +307,8 @@ fn no_damage(what: &str, health: &Health, status: Status) -> Result<(), String> 
 
 /// Every file but those of sessions.
 pub(crate) fn contents(disk: &DiskState) -> BTreeMap<String, Option<Vec<u8>>> {
-    let files = disk.tree().into_iter().filter(|(path, ..)| !path.starts_with("/store/sessions/"));
+    let is_hint = |path: &str| path.starts_with("/store/sessions/") || path.ends_with("/control");
+    let files = disk.tree().into_iter().filter(|(path, ..)| !is_hint(path));
     files.map(|(path, ..)| (path.clone(), disk.read(&path))).collect()
 }
 
@@ -318,8 +319,10 @@ fn absent(error: &Error) -> bool {
 /// Looks without writing; `None` = there is no store, or no workspace, and none was promised.
 pub(crate) fn look(machine: &SimMachine, ran: &Ran, told: Told) -> Result<Option<(usize, u64)>, String> {
     let before = machine.disk().content_hash();
-    let calls =
-        || [Op::Lock, Op::Write, Op::Create, Op::Rename, Op::Unlink, Op::SetLen].map(|op| machine.calls(op));
+    let calls = || {
+        [Op::Lock, Op::Write, Op::Store, Op::Create, Op::Rename, Op::Unlink, Op::SetLen]
+            .map(|op| machine.calls(op))
+    };
     let made = calls();
     let found = match open(&machine.process("looks"), small(&ran.program).read_only(true)) {
         Ok((_store, workspace)) => {

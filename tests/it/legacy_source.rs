@@ -493,6 +493,10 @@ impl<F: Fn(u64, &Path) + Send + Sync> Vfs for Meanwhile<F> {
     fn monotonic(&self) -> Duration {
         self.process.monotonic()
     }
+    fn tells_all_of_failed_sync(&self) -> bool {
+        self.process.tells_all_of_failed_sync()
+    }
+
     fn boot_id(&self) -> Option<u128> {
         self.process.boot_id()
     }

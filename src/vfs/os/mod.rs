@@ -8,6 +8,7 @@
 //! | `unix.rs` | Linux and macOS; `flock`, which belongs to the open file description |
 //! | `fork.rs` | Unix: a forked child must not keep its parent's locks alive |
 //! | `windows.rs` | Windows 10 and later; `LockFileEx`, share modes, bounded retries |
+//! | `words.rs` | mapped words |
 //! | `tests.rs` | one set of tests for all of them |
 //!
 //! Locks go through `fs4`, called by its full path: since Rust 1.89 `file.try_lock()` is std's own method, whose
@@ -32,6 +33,7 @@ mod fork;
 mod unix;
 #[cfg(windows)]
 mod windows;
+mod words;
 
 #[cfg(unix)]
 use unix as system;
@@ -125,6 +127,10 @@ impl Vfs for Os {
         } else {
             std::thread::sleep(time);
         }
+    }
+
+    fn tells_all_of_failed_sync(&self) -> bool {
+        cfg!(target_os = "linux")
     }
 
     fn boot_id(&self) -> Option<u128> {

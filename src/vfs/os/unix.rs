@@ -17,8 +17,9 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::words::MappedWords;
 use super::{fork, not_for_locking, not_regular, retry_interrupted};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile};
+use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words};
 
 /// An open file. Lock files know where they stand in the table of [`fork`].
 #[derive(Debug)]
@@ -116,6 +117,12 @@ impl VfsFile for UnixFile {
         super::unlock(file)?;
         lock.held.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
+        let file = self.file()?;
+        let writable = rustix::fs::fcntl_getfl(file)?.contains(OFlags::RDWR);
+        Ok(Box::new(MappedWords::of(file, len, writable)?))
     }
 }
 

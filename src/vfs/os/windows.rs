@@ -33,8 +33,9 @@ use windows_sys::Win32::Storage::FileSystem::{
     GetVolumeInformationW, GetVolumePathNameW, MoveFileExW,
 };
 
+use super::words::MappedWords;
 use super::{file_kind, not_for_locking, not_regular};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile};
+use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words};
 
 /// What the system needs time for: 50 ms in all.
 const PAUSES_MS: [u64; 6] = [1, 2, 4, 8, 15, 20];
@@ -49,6 +50,8 @@ pub(super) struct WindowsFile {
     /// Its volume, as it was at open: it can't change, and Wine forgets it when the file is renamed.
     device: u64,
     is_lock: bool,
+    /// Whether it may be mapped for writing.
+    writable: bool,
     held: AtomicBool,
 }
 
@@ -104,6 +107,10 @@ impl VfsFile for WindowsFile {
         self.held.store(false, Ordering::Relaxed);
         Ok(())
     }
+
+    fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
+        Ok(Box::new(MappedWords::of(&self.file, len, self.writable)?))
+    }
 }
 
 /// Tries again what somebody else's passing handle may have refused.
@@ -135,7 +142,8 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<WindowsFile> {
         opened => opened,
     })?;
     let device = identity(&file)?.device;
-    Ok(WindowsFile { file, device, is_lock: how.is_lock(), held: AtomicBool::new(false) })
+    let writable = matches!(how, Open::Write | Open::Create);
+    Ok(WindowsFile { file, device, is_lock: how.is_lock(), writable, held: AtomicBool::new(false) })
 }
 
 fn open_once(path: &Path, how: Open, writing: bool) -> io::Result<File> {

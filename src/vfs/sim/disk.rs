@@ -429,6 +429,24 @@ impl DiskState {
         Ok(())
     }
 
+    /// A store into mapped memory. A power cut leaves the sector as it was synced last or as it is by now: what it
+    /// held in between is forgotten, so that hints do not multiply the states that a test has to go through.
+    pub(crate) fn write_mapped(&mut self, ino: Ino, data: &[u8], offset: u64) -> io::Result<()> {
+        const SECTOR: usize = 512;
+        let file = self.file_mut(ino)?;
+        file.live.write(data, offset);
+        if let Some(unsynced) = &mut file.unsynced {
+            let start = offset - offset % SECTOR as u64;
+            let mut sector = vec![0; SECTOR];
+            let n = file.live.read(&mut sector, start);
+            sector.truncate(n);
+            let stale = |change: &Change| matches!(change, Change::Write { offset, data } if *offset == start && data.len() == n);
+            unsynced.changes.retain(|change| !stale(change));
+            unsynced.changes.push(Change::Write { offset: start, data: sector.into() });
+        }
+        Ok(())
+    }
+
     /// Ends a sync of contents and length: dirty pages are clean now, written or not.
     pub(crate) fn flush(&mut self, ino: Ino, how: Flush) -> io::Result<()> {
         let FileNode { live, unsynced } = self.file_mut(ino)?;

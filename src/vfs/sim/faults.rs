@@ -43,6 +43,13 @@ pub enum Op {
     Lock,
     /// [`VfsFile::unlock`](crate::vfs::VfsFile::unlock).
     Unlock,
+    /// [`VfsFile::map`](crate::vfs::VfsFile::map).
+    Map,
+    /// [`Words::load`](crate::vfs::Words::load) of a mapped word.
+    Load,
+    /// [`Words::store`](crate::vfs::Words::store) or [`Words::raise`](crate::vfs::Words::raise). Reaches the disk at
+    /// any time or never.
+    Store,
     /// [`Vfs::sleep`](crate::vfs::Vfs::sleep).
     Sleep,
 }

@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) boot_id: Option<u128>,
     pub(crate) device: u64,
     pub(crate) file_system: FileSystem,
+    /// Whether files can be mapped.
+    pub(crate) maps: bool,
     read_only: bool,
     capacity: Option<u64>,
     pub(crate) processes: Vec<ProcessState>,
@@ -180,6 +182,7 @@ impl SimMachine {
             boot_id: Some(boot_id),
             device,
             file_system: FileSystem::Local(profile.file_system().to_owned()),
+            maps: true,
             read_only: false,
             capacity: None,
             processes: Vec::new(),
@@ -284,6 +287,11 @@ impl SimMachine {
     /// Makes the medium read-only: every change fails with [`io::ErrorKind::ReadOnlyFilesystem`].
     pub fn set_read_only(&self, read_only: bool) {
         self.inner.world.lock().read_only = read_only;
+    }
+
+    /// Whether files can be mapped from now on; if not, mapping one answers [`io::ErrorKind::Unsupported`].
+    pub fn set_maps(&self, maps: bool) {
+        self.inner.world.lock().maps = maps;
     }
 
     /// What [`Vfs::file_system`] answers.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::disk::{Change, DirNode, Flush, Ino, Node};
 use super::faults::{Act, Effect, Op, eio};
 use super::machine::{FILE_LEN_MAX, SimMachine, World, dead, micros};
+use super::profile::Profile;
 use super::scheduler::{self, Turn};
-use crate::vfs::{Entry, Existing, FileId, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile};
+use crate::vfs::{Entry, Existing, FileId, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words};
 
 /// A process on a [`SimMachine`], and the system as it sees it.
 ///
@@ -312,6 +313,10 @@ impl Vfs for SimProcess {
         std::thread::yield_now();
     }
 
+    fn tells_all_of_failed_sync(&self) -> bool {
+        self.machine.inner.world.lock().profile == Profile::Linux
+    }
+
     fn boot_id(&self) -> Option<u128> {
         match &self.machine.inner.host {
             Some(host) => host.boot_id(),
@@ -463,6 +468,62 @@ impl VfsFile for SimFile {
             }
             if world.profile.is_windows() { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
         })
+    }
+
+    fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
+        let id = self.call(Op::Map, 0, len, |world, _| {
+            if !world.maps {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            if world.disk.file(self.ino)?.live.len() < len as u64 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            // The mapping keeps the file open for itself.
+            Ok(world.add_open(self.ino, self.process.id, self.how))
+        })?;
+        let path = Arc::clone(&self.path);
+        let file = SimFile { process: self.process.clone(), id, ino: self.ino, how: self.how, path };
+        Ok(Box::new(SimWords { file, len: len as u64 }))
+    }
+}
+
+/// Mapped words. A dead process reads zeros and changes nothing.
+#[derive(Debug)]
+struct SimWords {
+    file: SimFile,
+    len: u64,
+}
+
+impl SimWords {
+    fn change(&self, op: Op, at: u64, change: impl FnOnce(u64) -> u64) -> u64 {
+        if at + 8 > self.len {
+            return 0;
+        }
+        let done = self.file.call(op, at, 8, |world, _| {
+            let mut word = [0; 8];
+            world.disk.file(self.file.ino)?.live.read(&mut word, at);
+            let now = u64::from_le_bytes(word);
+            let new = change(now);
+            if new != now && self.file.how != Open::Read {
+                world.disk.write_mapped(self.file.ino, &new.to_le_bytes(), at)?;
+            }
+            Ok(now)
+        });
+        done.unwrap_or(0)
+    }
+}
+
+impl Words for SimWords {
+    fn load(&self, at: u64) -> u64 {
+        self.change(Op::Load, at, |now| now)
+    }
+
+    fn store(&self, at: u64, word: u64) {
+        self.change(Op::Store, at, |_| word);
+    }
+
+    fn raise(&self, at: u64, word: u64) {
+        self.change(Op::Store, at, |now| now.max(word));
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use foldlog::vfs::os::Os;
-use foldlog::vfs::{Entry, Existing, FileSystem, Open, Process, Stat, Vfs, VfsFile, write_full};
+use foldlog::vfs::{Entry, Existing, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words, write_full};
 
 /// What is to happen at the next write to a segment.
 #[derive(Debug)]
@@ -85,6 +85,9 @@ impl Vfs for Tearing {
     fn sleep(&self, time: Duration) {
         Os.sleep(time);
     }
+    fn tells_all_of_failed_sync(&self) -> bool {
+        Os.tells_all_of_failed_sync()
+    }
     fn boot_id(&self) -> Option<u128> {
         Os.boot_id()
     }
@@ -133,5 +136,8 @@ impl VfsFile for Torn {
     }
     fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
+    }
+    fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
+        self.file.map(len)
     }
 }
