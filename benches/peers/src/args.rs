@@ -52,7 +52,7 @@ impl Args {
             }
         }
         if check {
-            plan = Plan { rounds: 1, seconds: 0.0, commits: Some(320), kills: 2, sights: 50 };
+            plan = Plan { rounds: 1, seconds: 0.0, commits: Some(160), kills: 2, sights: 50 };
         }
         plan.rounds = rounds.unwrap_or(plan.rounds);
         plan.seconds = seconds.unwrap_or(plan.seconds);

@@ -92,9 +92,10 @@ pub fn job(contender: &Contender, dir: &Path, role: Role, worker: usize) -> Job 
     }
 }
 
-/// Makes a store in a folder.
-pub fn create(contender: &Contender, dir: &Path) -> Result<()> {
-    Worker::start(&job(contender, dir, Role::Create, 0), None)?.answer().map(drop)
+/// Makes a store in a folder, with room for so many steps.
+pub fn create(contender: &Contender, dir: &Path, room: u64) -> Result<()> {
+    let job = Job { commits: room, ..job(contender, dir, Role::Create, 0) };
+    Worker::start(&job, None)?.answer().map(drop)
 }
 
 /// What a fresh process finds in it.

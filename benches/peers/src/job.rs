@@ -35,6 +35,7 @@ pub struct Job {
     pub worker: usize,
     /// When it stops; whichever comes first.
     pub seconds: f64,
+    /// Of one that makes a store: for how many steps it must have room.
     pub commits: u64,
     /// Steps that share a sync.
     pub batch: usize,

@@ -69,9 +69,9 @@ struct Fresh {
 }
 
 impl Fresh {
-    fn new(contender: &Contender, parent: &Path) -> Result<Self> {
+    fn new(contender: &Contender, parent: &Path, room: u64) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("peers-").tempdir_in(parent)?;
-        create(contender, dir.path())?;
+        create(contender, dir.path(), room)?;
         // What making it left behind is not to be paid for by the run.
         settle(dir.path())?;
         Ok(Fresh { dir })
@@ -103,15 +103,15 @@ fn start(
 
 /// Runs a row's processes, and counts what they leave.
 pub fn commits(row: &Row, contender: &Contender, parent: &Path, plan: &Plan) -> Result<Commits> {
-    let fresh = Fresh::new(contender, parent)?;
-    let dir = fresh.dir.path();
-    let device = Device::of(dir);
     // A bounded run still ends, if it cannot make its commits.
     let (seconds, most) = match (plan.commits, row.level) {
         (Some(commits), _) => (60.0, commits.max((row.batch * row.processes) as u64)),
         (None, Level::Buffered) => (plan.seconds, u64::MAX),
         (None, Level::Durable) => (plan.seconds, STEPS_MAX),
     };
+    let fresh = Fresh::new(contender, parent, most)?;
+    let dir = fresh.dir.path();
+    let device = Device::of(dir);
     let mut workers = start(row, contender, dir, (seconds, most), &[])?;
     let before = device.as_ref().and_then(Device::counts);
     let begin = go(&mut workers)?;
@@ -148,11 +148,11 @@ pub fn commits(row: &Row, contender: &Contender, parent: &Path, plan: &Plan) -> 
 
 /// Syncs per acknowledged commit, counted with strace in a short run of its own.
 pub fn syncs(row: &Row, contender: &Contender, parent: &Path) -> Result<f64> {
-    let fresh = Fresh::new(contender, parent)?;
+    let most = (200 * row.batch) as u64;
+    let fresh = Fresh::new(contender, parent, most)?;
     let notes = tempfile::Builder::new().prefix("peers-trace-").tempdir_in(parent)?;
     let traces: Vec<_> = (0..row.processes).map(|n| Trace::into(notes.path().join(n.to_string()))).collect();
-    let bounds = (10.0, (400 * row.batch) as u64);
-    let mut workers = start(row, contender, fresh.dir.path(), bounds, &traces)?;
+    let mut workers = start(row, contender, fresh.dir.path(), (10.0, most), &traces)?;
     go(&mut workers)?;
     let (mut calls, mut acked) = (0, 0);
     for (worker, trace) in workers.iter_mut().zip(&traces) {
@@ -174,7 +174,7 @@ pub struct TakeOver {
 
 /// Kills committing processes one after the other, while another one goes on.
 pub fn take_over(contender: &Contender, parent: &Path, plan: &Plan) -> Result<TakeOver> {
-    let fresh = Fresh::new(contender, parent)?;
+    let fresh = Fresh::new(contender, parent, 0)?;
     let dir = fresh.dir.path();
     let words = Words::open(&dir.join(ACKED))?;
     let mut heir = [Worker::start(&job(contender, dir, Role::Heir, 0), None)?];
@@ -215,7 +215,7 @@ pub struct Sight {
 }
 
 pub fn sight(contender: &Contender, parent: &Path, plan: &Plan) -> Result<Sight> {
-    let fresh = Fresh::new(contender, parent)?;
+    let fresh = Fresh::new(contender, parent, 0)?;
     let mut workers = Vec::new();
     // The teller is ready, and silent, before the watcher measures polls that find nothing.
     for role in [Role::Tell, Role::Watch] {

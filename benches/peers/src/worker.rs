@@ -28,7 +28,8 @@ pub fn run(job: &str) -> Result<()> {
         eprintln!("peers: a worker ({role:?}) is at it for {} s and gives up", LIFE_MAX.as_secs());
         std::process::exit(3);
     });
-    let mut peer = peers::open(&job.peer, job.level, &job.dir, role == Role::Create)?;
+    let mut peer =
+        peers::open(&job.peer, job.level, &job.dir, (role == Role::Create).then_some(job.commits))?;
     let answer = match role {
         Role::Create => Answer::default(),
         Role::Commit => commit(&job, &mut *peer)?,

@@ -29,11 +29,13 @@ pub fn all() -> Vec<&'static Contender> {
     all
 }
 
-/// Opens a peer's store; with `create`, makes it first, with all tasks in it if it is a catalogue.
-pub fn open(name: &str, level: Level, dir: &Path, create: bool) -> Result<Box<dyn Peer>> {
+/// Opens a peer's store; with `create`, makes it first, with all tasks in it if it is a catalogue, and with room for so many
+/// steps if it must be told.
+pub fn open(name: &str, level: Level, dir: &Path, create: Option<u64>) -> Result<Box<dyn Peer>> {
+    let (room, create) = (create.unwrap_or(0), create.is_some());
     let family = name.split_once('-').map_or(name, |(family, _)| family);
     Ok(match family {
-        "raw" => Box::new(raw::Raw::open(name, dir, create)?),
+        "raw" => Box::new(raw::Raw::open(name, dir, room)?),
         "foldlog" => foldlog::open(name, level, dir, create)?,
         "sqlite" => Box::new(sqlite::Sqlite::open(name, level, dir, create)?),
         "lmdb" => Box::new(lmdb::Lmdb::open(name, dir, create)?),

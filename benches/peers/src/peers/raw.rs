@@ -16,10 +16,10 @@ use crate::peer::{Contender, Level, Peer};
 use crate::sys::{Words, lock, try_lock, unlock};
 
 pub const FRAME: u64 = 256;
-/// How far a file with zeros reaches; a run of durable commits is bounded so that it fits.
-const ZEROS: u64 = 64 << 20;
-/// Steps of durable runs that fit.
-pub const STEPS_MAX: u64 = ZEROS / FRAME;
+/// Zeros are written in pieces of this size.
+const PIECE: u64 = 1 << 20;
+/// Steps for which a file of zeros has room at the most; durable runs are bounded so that they fit.
+pub const STEPS_MAX: u64 = (64 << 20) / FRAME;
 /// The shared words: end of the log, and how far it is durable.
 const TAIL: usize = 0;
 const DURABLE: usize = 1;
@@ -45,7 +45,7 @@ pub const CONTENDERS: &[Contender] = &[
         many: true,
         polls: false,
         batch: Some("64 × pwrite, one fdatasync"),
-        settings: "fetch_add, pwrite, fdatasync; 64 MiB of zeros were written and synced before",
+        settings: "fetch_add, pwrite, fdatasync; zeros were written and synced before",
     },
     contender(
         "raw-group",
@@ -76,7 +76,8 @@ pub struct Raw {
 }
 
 impl Raw {
-    pub fn open(name: &str, dir: &Path, create: bool) -> Result<Self> {
+    /// With `room`, zeros for so many steps are written first, if it is to lie on zeros.
+    pub fn open(name: &str, dir: &Path, room: u64) -> Result<Self> {
         let (way, zeros) = match name {
             "raw-append" => (Way::Append, false),
             "raw-flock" => (Way::Flock, false),
@@ -89,20 +90,20 @@ impl Raw {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join(name))
         };
         let file = open("log")?;
-        if create && zeros {
-            let chunk = vec![0; 1 << 20];
-            for at in (0..ZEROS).step_by(chunk.len()) {
-                file.write_all_at(&chunk, at)?;
+        if zeros && room > 0 {
+            let piece = vec![0; PIECE as usize];
+            for at in (0..room.min(STEPS_MAX) * FRAME).step_by(piece.len()) {
+                file.write_all_at(&piece, at)?;
             }
             file.sync_all()?;
         }
         Ok(Raw {
             way,
+            end: if zeros { file.metadata()?.len() } else { u64::MAX },
             file,
             lock: open("lock")?,
             lanes: [open("lane-0")?, open("lane-1")?],
             words: Words::open(&dir.join("words"))?,
-            end: if zeros { ZEROS } else { u64::MAX },
             frame: [b'x'; FRAME as usize],
         })
     }
