@@ -18,7 +18,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::{fork, not_for_locking, not_regular, retry_interrupted};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile};
+use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, not_opened_so};
 
 /// An open file. Lock files know where they stand in the table of [`fork`].
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct UnixFile {
     lock: Option<Lock>,
     /// What `fstat` called its device; an open file never changes it.
     device: u64,
+    /// Opened as [`Open::Append`].
+    appends: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,12 @@ impl UnixFile {
             return Err(closed_by_fork());
         }
         self.file.as_ref().ok_or_else(closed_by_fork)
+    }
+
+    /// The file, for anything but appending. Linux's `pwrite` ignores its offset on an `O_APPEND` descriptor, and
+    /// `ftruncate` works on one.
+    fn anywhere(&self) -> io::Result<&File> {
+        if self.appends { Err(not_opened_so()) } else { self.file() }
     }
 
     fn lock(&self) -> io::Result<(&File, &Lock)> {
@@ -73,22 +81,30 @@ impl Drop for UnixFile {
 
 impl VfsFile for UnixFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = self.file()?;
+        let file = self.anywhere()?;
         Ok(retry_on_intr(|| rustix::io::pread(file, &mut *buf, offset))?)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        let file = self.file()?;
+        let file = self.anywhere()?;
         Ok(retry_on_intr(|| rustix::io::pwrite(file, buf, offset))?)
     }
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        if !self.appends {
+            return Err(not_opened_so());
+        }
         let file = self.file()?;
+        Ok(retry_on_intr(|| rustix::io::write(file, buf))?)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let file = self.anywhere()?;
         retry_interrupted(|| file.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        sync(self.file()?, File::sync_data)
+        sync(self.anywhere()?, File::sync_data)
     }
 
     fn stat(&self) -> io::Result<Stat> {
@@ -132,7 +148,7 @@ fn sync(file: &File, how: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
 pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
     if !how.is_lock() {
         let (file, device) = open_once(path, how)?;
-        return Ok(UnixFile { file: Some(file), lock: None, device });
+        return Ok(UnixFile { file: Some(file), lock: None, device, appends: how == Open::Append });
     }
     let mut made: Option<Stat> = None;
     let (file, registered) = fork::open_registered(|again| {
@@ -146,7 +162,8 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
         Ok(file)
     })?;
     let device = made.map_or(0, |stat| stat.id.device);
-    Ok(UnixFile { file: Some(file), lock: Some(Lock { registered, held: AtomicBool::new(false) }), device })
+    let lock = Some(Lock { registered, held: AtomicBool::new(false) });
+    Ok(UnixFile { file: Some(file), lock, device, appends: false })
 }
 
 /// The file, and its device.
@@ -156,6 +173,7 @@ fn open_once(path: &Path, how: Open) -> io::Result<(File, u64)> {
     let flags = match how {
         Open::Read => OFlags::RDONLY,
         Open::Write | Open::Lock | Open::ProbeLock => OFlags::RDWR,
+        Open::Append => OFlags::WRONLY | OFlags::APPEND,
         Open::Create | Open::CreateLock => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
     };
     let open = |flags| retry_on_intr(|| rustix::fs::open(path, common | flags, Mode::RUSR | Mode::WUSR));
