@@ -74,7 +74,7 @@ pub struct Log {
     pub(super) paths: Paths,
     pub(super) meta: WorkspaceMeta,
     pub(super) settings: Settings,
-    sessions: PathBuf,
+    pub(super) sessions: PathBuf,
     pub(super) session: Option<Arc<Session>>,
     /// Why this handle must not write although it has a session.
     barrier: Option<String>,
@@ -83,6 +83,7 @@ pub struct Log {
     pub(super) queue: Queue,
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
+    pub(super) reserve: super::reserve::Reserving,
     pub(super) blob_folders: Folders,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
@@ -153,6 +154,7 @@ impl Log {
             queue: Queue::default(),
             view: RwLock::new(view),
             durable,
+            reserve: super::reserve::Reserving::default(),
             blob_folders: Folders::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
@@ -290,7 +292,7 @@ impl Log {
             if view.too_new.is_some() {
                 return Ok(());
             }
-            if view.damage.is_none() && view.is_at_end()? {
+            if view.damage.is_none() && view.len_at_end()?.is_some() {
                 return Ok(());
             }
         }
@@ -457,8 +459,10 @@ impl Log {
         let Some(active) = &view.active else { return Ok(false) };
         let behind_durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id)
             .is_none_or(|durable| durable <= view.end_lpos());
-        let mut rest = vec![0; usize::try_from(len.saturating_sub(view.at.offset)).unwrap_or(0)];
-        read_full(&*active.file, &mut rest, view.at.offset).context("read", &active.path)?;
+        // What was zero when the log was opened has not been written since but from the end of the frames on.
+        let from = view.at.offset.max(view.zeros_end);
+        let mut rest = vec![0; usize::try_from(len.saturating_sub(from)).unwrap_or(0)];
+        read_full(&*active.file, &mut rest, from).context("read", &active.path)?;
         Ok(behind_durable && super::bytes::all_zero(&rest))
     }
 

@@ -41,6 +41,8 @@ pub struct Settings {
     pub on_event: Option<OnEvent>,
     /// Whether the process may have the housekeeping thread.
     pub housekeeping: Housekeeping,
+    /// Whether it writes zeros ahead, so that its syncs are cheaper.
+    pub reserve: bool,
 }
 
 impl Default for Settings {
@@ -53,6 +55,7 @@ impl Default for Settings {
             recovery: Recovery::Default,
             on_event: None,
             housekeeping: Housekeeping::Thread,
+            reserve: true,
         }
     }
 }
@@ -64,6 +67,7 @@ impl fmt::Debug for Settings {
             .field("segment_size", &self.segment_size)
             .field("fold", &self.fold)
             .field("recovery", &self.recovery)
+            .field("reserve", &self.reserve)
             .finish_non_exhaustive()
     }
 }

@@ -203,6 +203,7 @@ impl Log {
         };
         self.files_stand(&active)?;
         debug_assert!(end >= lpos && last >= seq, "the tail lies behind what was to be synced");
+        self.extend_reserve(&active, end);
         self.sync_alone(&active, end, last)
     }
 
@@ -391,6 +392,7 @@ impl Drop for Log {
         }
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
+        self.trim_reserve_at_close();
         self.drop_unused_successor();
     }
 }
