@@ -54,7 +54,7 @@ pub(super) struct Writer {
     /// Random per handle, in every frame it writes.
     pub(super) id: u32,
     /// Whether this session lists the log: it has found a witness or appended an Epoch.
-    listed: bool,
+    pub(super) listed: bool,
     paths_checked: Option<Duration>,
     /// When LOCK was last taken.
     pub(super) entered: Duration,

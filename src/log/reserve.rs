@@ -59,12 +59,6 @@ impl Default for Extender {
     }
 }
 
-impl Extender {
-    fn has_extended(&self) -> bool {
-        self.state.lock().chunk > CHUNK.0
-    }
-}
-
 impl Reserving {
     /// A commit asks for this; a log that nobody syncs but at its quiet moments gains nothing by a reserve.
     pub(super) fn note(&self, durability: Durability) {
@@ -158,14 +152,19 @@ impl Log {
         }
     }
 
-    /// At a clean close: who has extended the reserve takes it away again, if LOCK is free and nobody else is here,
-    /// whose next sync would only extend it anew.
+    /// At a clean close: who has written takes the reserve away, whoever made it, if LOCK is free and nobody else is
+    /// here, whose next sync would only make it anew.
     pub(super) fn trim_reserve_at_close(&self) {
-        let active = self.view.read().active.clone();
-        if !active.is_some_and(|active| active.extender.has_extended()) || self.someone_else_is_here() {
+        let Some(mut writer) = self.writer.try_lock() else { return };
+        let has_reserve = || {
+            let view = self.view.read();
+            let len =
+                view.active.as_ref().and_then(|active| active.file.stat().ok()).map_or(0, |stat| stat.len);
+            len > view.at.offset
+        };
+        if !writer.listed || !has_reserve() || self.someone_else_is_here() {
             return;
         }
-        let Some(mut writer) = self.writer.try_lock() else { return };
         if let Ok((_held, view, _)) = self.enter(&mut writer, std::time::Duration::ZERO)
             && let Some(active) = &view.active
             && view.sealed.is_none()

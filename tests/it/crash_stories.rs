@@ -24,7 +24,7 @@ fn spec(size: Size, durability: Durability) -> Step {
 /// Two commits, the second of which rotates first; recorded.
 fn rotating() -> Ran {
     let steps = vec![spec(Size::Page, Durability::Buffered), spec(Size::Tiny, Durability::Durable)];
-    run(&Program { fresh: false, segment_size: 4096, steps }, Profile::Linux, 1)
+    run(&Program { fresh: false, segment_size: 4096, reserve: true, steps }, Profile::Linux, 1)
 }
 
 fn segments(disk: &DiskState) -> Vec<String> {
@@ -139,7 +139,12 @@ fn before(ran: &Ran, call: &str) -> DiskState {
 
 fn fresh() -> Ran {
     run(
-        &Program { fresh: true, segment_size: 4096, steps: vec![spec(Size::Tiny, Durability::Durable)] },
+        &Program {
+            fresh: true,
+            segment_size: 4096,
+            reserve: true,
+            steps: vec![spec(Size::Tiny, Durability::Durable)],
+        },
         Profile::Linux,
         2,
     )

@@ -41,6 +41,7 @@ mod process_replaced;
 mod process_strace;
 mod process_takeover;
 mod repair;
+mod reserve;
 mod sim_processes;
 mod sim_toy_log;
 mod simulated;
