@@ -5,7 +5,7 @@ use std::path::Path;
 use foldlog::vfs::sim::{
     Call, Effect, End, Fault, Fill, Kill, Op, Plan, Profile, Program, Rng, SimMachine, SimProcess,
 };
-use foldlog::vfs::{FileSystem, Open, Vfs, VfsFile, write_full};
+use foldlog::vfs::{FileSystem, Open, Vfs, write_full};
 use foldlog::{Durability, Options, Seq, State, Status, Workspace};
 
 use super::commit_basics::{note, options};

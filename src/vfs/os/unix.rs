@@ -14,6 +14,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -222,10 +224,18 @@ fn type_name(file_type: FileType) -> &'static str {
 /// `None` where the kernel has no such call.
 #[cfg(target_os = "linux")]
 fn stat_without_times(file: &File, device: u64) -> Option<Stat> {
-    use rustix::fs::{AtFlags, StatxFlags};
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::SIZE;
-    let stat = retry_on_intr(|| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)).ok()?;
-    StatxFlags::from_bits_retain(stat.stx_mask).contains(wanted).then(|| Stat {
+    let stat = retry_on_intr(|| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, BUT_TIMES)).ok()?;
+    stat_of_statx(&stat, device)
+}
+
+/// What foldlog asks for.
+#[cfg(target_os = "linux")]
+const BUT_TIMES: StatxFlags =
+    StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::NLINK).union(StatxFlags::SIZE);
+
+#[cfg(target_os = "linux")]
+fn stat_of_statx(stat: &rustix::fs::Statx, device: u64) -> Option<Stat> {
+    StatxFlags::from_bits_retain(stat.stx_mask).contains(BUT_TIMES).then(|| Stat {
         id: FileId { device, inode: u128::from(stat.stx_ino) },
         links: stat.stx_nlink.into(),
         len: stat.stx_size,
@@ -253,6 +263,12 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
 }
 
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
+    #[cfg(target_os = "linux")]
+    if let Ok(stat) = retry_on_intr(|| rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, BUT_TIMES))
+        && let Some(stat) = stat_of_statx(&stat, rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor))
+    {
+        return Ok(stat);
+    }
     Ok(stat_of(&retry_on_intr(|| rustix::fs::lstat(path))?))
 }
 
