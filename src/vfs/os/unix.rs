@@ -199,6 +199,13 @@ fn open_once(path: &Path, how: Open) -> io::Result<(File, u64)> {
         }
         Err(e) => return Err(e.into()),
     };
+    #[cfg(target_os = "linux")]
+    if let Ok(stat) = retry_on_intr(|| rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, BUT_TIMES))
+        && FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile
+    {
+        // Without its times, as below: the control block is opened and written at every sync.
+        return Ok((file, rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)));
+    }
     let stat = retry_on_intr(|| rustix::fs::fstat(&file))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, stat_of(&stat).id.device)),
@@ -264,10 +271,16 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
 
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
     #[cfg(target_os = "linux")]
-    if let Ok(stat) = retry_on_intr(|| rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, BUT_TIMES))
-        && let Some(stat) = stat_of_statx(&stat, rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor))
-    {
-        return Ok(stat);
+    match retry_on_intr(|| rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, BUT_TIMES)) {
+        Ok(stat) => {
+            let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+            if let Some(stat) = stat_of_statx(&stat, device) {
+                return Ok(stat);
+            }
+        }
+        // No such call in this kernel, or a sandbox that does not know it.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        Err(e) => return Err(e.into()),
     }
     Ok(stat_of(&retry_on_intr(|| rustix::fs::lstat(path))?))
 }
