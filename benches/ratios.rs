@@ -107,6 +107,11 @@ fn time(ns: f64) -> String {
     if ns < 10_000.0 { format!("{:.2} µs", ns / 1e3) } else { format!("{:.0} µs", ns / 1e3) }
 }
 
+/// The raw side in the file shape that ours has: zero-filled where it syncs.
+fn raw_for(dir: &std::path::Path, durability: Durability) -> Raw {
+    if durability == Durability::Durable { Raw::on_filled_files(dir) } else { Raw::new(dir) }
+}
+
 /// One thread commits `events` at a time.
 fn one(table: &Table, name: &str, events: usize, durability: Durability, batch: u64) {
     let name = format!("{name}, {events} event{}", if events == 1 { "" } else { "s" });
@@ -114,7 +119,7 @@ fn one(table: &Table, name: &str, events: usize, durability: Durability, batch: 
         return;
     }
     let dir = folder();
-    let (mut ours, mut raw) = (Ours::new(dir.path()), Raw::new(dir.path()));
+    let (mut ours, mut raw) = (Ours::new(dir.path()), raw_for(dir.path(), durability));
     let len = commit_len(events);
     let raw_side = |raw: &mut Raw| match durability {
         Durability::Durable => raw.durable(len),
@@ -125,6 +130,29 @@ fn one(table: &Table, name: &str, events: usize, durability: Durability, batch: 
     });
 }
 
+/// One thread commits an event at a time, durably; both sides with files that grow, or both in zeros written ahead.
+fn shapes(table: &Table) {
+    for filled in [false, true] {
+        let name = format!("durable, 1 event, {}", if filled { "zero-filled" } else { "growing" });
+        if !table.wants(&name) {
+            continue;
+        }
+        let dir = folder();
+        let (mut ours, mut raw) = if filled {
+            (Ours::new(dir.path()), Raw::on_filled_files(dir.path()))
+        } else {
+            (Ours::without_reserve(dir.path()), Raw::new(dir.path()))
+        };
+        let len = commit_len(1);
+        table.row(
+            &name,
+            40,
+            &mut |n| (0..n).for_each(|_| drop(ours.commit(1, Durability::Durable))),
+            &mut |n| (0..n).for_each(|_| raw.durable(len)),
+        );
+    }
+}
+
 /// Several threads commit one event at a time; the raw side does as many commits, one behind the other.
 fn many(table: &Table, name: &str, threads: u64, durability: Durability, batch: u64) {
     let name = format!("{name}, {threads} threads");
@@ -132,7 +160,7 @@ fn many(table: &Table, name: &str, threads: u64, durability: Durability, batch: 
         return;
     }
     let dir = folder();
-    let (ours, mut raw) = (Ours::new(dir.path()), Raw::new(dir.path()));
+    let (ours, mut raw) = (Ours::new(dir.path()), raw_for(dir.path(), durability));
     let len = commit_len(1);
     let together = |n: u64| {
         std::thread::scope(|scope| {
@@ -182,7 +210,7 @@ fn main() {
     task(&table);
     // As many bytes as a segment holds, so that each batch rotates once.
     one(&table, "buffered and rotating", 1, Durability::Buffered, 32_768);
-    one(&table, "durable", 1, Durability::Durable, 40);
+    shapes(&table);
     one(&table, "durable", 4, Durability::Durable, 40);
     one(&table, "durable", 64, Durability::Durable, 20);
     for threads in [4, 8] {

@@ -57,7 +57,16 @@ pub struct Ours {
 
 impl Ours {
     pub fn new(dir: &Path) -> Self {
-        let options = Options::default().vocabulary(Vocabulary::new([(TOKENS, 1)])).label("bench");
+        Self::opened(dir, true)
+    }
+
+    pub fn without_reserve(dir: &Path) -> Self {
+        Self::opened(dir, false)
+    }
+
+    fn opened(dir: &Path, reserve: bool) -> Self {
+        let kinds = Vocabulary::new([(TOKENS, 1)]);
+        let options = Options::default().vocabulary(kinds).label("bench").reserve(reserve);
         let store = Store::open(dir.join("store"), options).unwrap();
         Ours { workspace: store.workspace(&Place::Key("bench".into())).unwrap(), next: 0 }
     }
@@ -171,15 +180,25 @@ pub struct Raw {
     files: u32,
     offset: u64,
     bytes: Vec<u8>,
+    /// Whether files are filled with zeros, and synced, before they are used.
+    filled: bool,
 }
 
 impl Raw {
+    /// On files whose blocks are all there: filled with zeros, and synced, off the clock but for rotations.
+    pub fn on_filled_files(dir: &Path) -> Self {
+        let mut raw = Self::new(dir);
+        raw.filled = true;
+        raw.fill();
+        raw
+    }
+
     pub fn new(dir: &Path) -> Self {
         let dir = dir.join("raw");
         std::fs::create_dir_all(&dir).unwrap();
         let lock = open_new(&dir.join("LOCK"));
         let file = open_new(&dir.join("0"));
-        let mut raw = Raw { dir, lock, file, files: 1, offset: 0, bytes: Vec::new() };
+        let mut raw = Raw { dir, lock, file, files: 1, offset: 0, bytes: Vec::new(), filled: false };
         raw.start();
         raw
     }
@@ -190,6 +209,11 @@ impl Raw {
         self.offset = SEGMENT_HEADER_LEN.into();
     }
 
+    fn fill(&self) {
+        write_at(&self.file, &vec![0; usize::try_from(SEGMENT_SIZE).unwrap()], self.offset);
+        self.file.sync_data().unwrap();
+    }
+
     /// As our rotation at the least: the full file is synced, and the folder, once the next file is in it.
     fn rotate_if_full(&mut self) {
         if self.offset >= SEGMENT_SIZE {
@@ -197,6 +221,9 @@ impl Raw {
             self.file = open_new(&self.dir.join(self.files.to_string()));
             self.files += 1;
             self.start();
+            if self.filled {
+                self.fill();
+            }
             foldlog::vfs::Vfs::sync_dir(&foldlog::vfs::os::Os, &self.dir).unwrap();
         }
     }

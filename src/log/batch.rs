@@ -146,14 +146,17 @@ impl<'a> Batch<'a> {
         let from = self.start.offset + kept as u64;
         let mut restored = true;
         // Even a call that reported an error may have written something, so everything of this batch is undone.
-        let until = file_len.min(self.start.offset + self.bytes.len() as u64);
+        let end = self.start.offset + self.bytes.len() as u64;
+        let until = file_len.min(end);
         if from < until {
             let zeros = vec![0; usize::try_from(until - from).unwrap_or(0)];
             restored = write_full(file, &zeros, from).is_ok();
         }
         let new_len = file_len.max(from);
         match file.stat() {
-            Ok(stat) if stat.len > new_len => restored &= file.set_len(new_len).is_ok(),
+            // Not where the batch lay within the file: what is longer now has been extended by somebody meanwhile. (Else
+            // their zeros may go as well; nobody needs them.)
+            Ok(stat) if stat.len > new_len && end > file_len => restored &= file.set_len(new_len).is_ok(),
             Ok(_) => {}
             Err(_) => restored = false,
         }

@@ -50,6 +50,14 @@ pub(crate) fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
+/// In runs that the compiler turns into few instructions: a reserve is long.
 pub(crate) fn all_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|b| *b == 0)
+    bytes.chunks(64).all(|run| run.iter().fold(0, |any, b| any | b) == 0)
+}
+
+/// The length without the zeros at the end.
+pub(crate) fn content_len(bytes: &[u8]) -> usize {
+    let zeros: usize = bytes.rchunks(4096).take_while(|run| all_zero(run)).map(<[u8]>::len).sum();
+    let rest = bytes.get(..bytes.len() - zeros).unwrap_or_default();
+    rest.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1)
 }

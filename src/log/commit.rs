@@ -208,6 +208,7 @@ impl Log {
         if receipt.count > 0 && !receipt.again {
             self.durable.note_append(now);
         }
+        self.reserve.note(durability);
         match durability {
             Durability::Durable => {
                 let seq = receipt.last();

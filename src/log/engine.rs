@@ -93,7 +93,7 @@ pub struct Log {
     pub(super) paths: Paths,
     pub(super) meta: WorkspaceMeta,
     pub(super) settings: Settings,
-    sessions: PathBuf,
+    pub(super) sessions: PathBuf,
     pub(super) session: Option<Arc<Session>>,
     /// Why this handle must not write although it has a session.
     barrier: Option<String>,
@@ -109,6 +109,7 @@ pub struct Log {
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
     pub(super) lanes: Lanes,
+    pub(super) reserve: super::reserve::Reserving,
     pub(super) blob_folders: Folders,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
@@ -193,6 +194,7 @@ impl Log {
             view: RwLock::new(view),
             durable,
             lanes: Lanes::new(),
+            reserve: super::reserve::Reserving::default(),
             blob_folders: Folders::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
@@ -355,7 +357,7 @@ impl Log {
             if view.too_new.is_some() {
                 return Ok(());
             }
-            if view.damage.is_none() && view.is_at_end()? {
+            if view.damage.is_none() && view.len_at_end()?.is_some() {
                 self.note_seen(&view);
                 return Ok(());
             }

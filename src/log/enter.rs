@@ -96,7 +96,7 @@ impl Log {
             match tail {
                 Tail::Clean { len }
                     if writer.listed && !dirty && !self.is_behind_durable_word(&view)
-                        || self.is_zero_to_the_end(&view, len)? =>
+                        || self.is_zero_to_the_end(&view, len, dirty)? =>
                 {
                     break len;
                 }
@@ -211,10 +211,13 @@ impl Log {
     }
 
     /// An opener without a witness looks on to the end of the file.
-    fn is_zero_to_the_end(&self, view: &View, len: u64) -> Result<bool> {
+    fn is_zero_to_the_end(&self, view: &View, len: u64, dirty: bool) -> Result<bool> {
         let Some(active) = &view.active else { return Ok(false) };
-        let mut rest = vec![0; usize::try_from(len.saturating_sub(view.at.offset)).unwrap_or(0)];
-        read_full(&*active.file, &mut rest, view.at.offset).context("read", &active.path)?;
+        // What was zero when the log was opened has not been written since but from the end of the frames on, or by a
+        // holder that died at it.
+        let from = if dirty { view.at.offset } else { view.at.offset.max(view.zeros_end) };
+        let mut rest = vec![0; usize::try_from(len.saturating_sub(from)).unwrap_or(0)];
+        read_full(&*active.file, &mut rest, from).context("read", &active.path)?;
         Ok(!self.is_behind_durable_word(view) && super::bytes::all_zero(&rest))
     }
 

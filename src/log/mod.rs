@@ -33,6 +33,7 @@ mod quarantine;
 pub mod reader;
 mod repair;
 mod replay;
+mod reserve;
 pub(crate) mod rotate;
 pub mod scan;
 pub mod segment;

@@ -586,7 +586,10 @@ fn one_segment(
         verdict =
             classify_unfinished(vfs, &header, &seal, files, durable, walk.vouched, walk)?.unwrap_or(verdict);
     }
-    let rest = bytes.get(usize::try_from(summary.end.offset).unwrap_or(usize::MAX)..).unwrap_or_default();
+    // The zeros of a reserve need not be hashed: what is there without them tells two looks apart.
+    let range =
+        usize::try_from(summary.end.offset).ok().zip(usize::try_from(summary.beyond.content_end).ok());
+    let rest = range.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
     if walk.surrogates.iter().any(|known| known == path) && !verdict.is_damage() {
         verdict = Verdict::Corrupt; // said already, with what is wrong with the header
     } else {

@@ -187,6 +187,7 @@ impl Log {
         }
         // Whatever fails from here on, nothing goes behind the Seal: the next holder finishes what it began.
         view.sealed = Some((seal, placed.crc));
+        self.trim_reserve(view, active);
         self.sync_active(view, active)?;
         self.go_live(view, ready.header.clone().answering(&seal, placed.crc), &ready.path)?;
         self.remove_other_successors(&ready.header.file_name());
@@ -262,6 +263,7 @@ impl Log {
         }
         self.clear_successor(view, &active, seal, &path, &bytes, prepared.is_some())?;
         self.own_bytes(view, &active)?;
+        self.trim_reserve(view, &active);
         self.sync_active(view, &active)?;
         let base =
             prepared.unwrap_or_else(|| plain_header(self.meta.log_id, name.id, ordinal, self.vfs.now()));

@@ -2,7 +2,7 @@
 //!
 //! Pure functions over bytes; they allocate nothing that the bytes do not hold.
 
-use super::bytes::{Bytes, all_zero, u32_at};
+use super::bytes::{Bytes, all_zero, content_len, u32_at};
 use super::control_frame::{Control, Seal};
 use super::envelope::{BadCommit, Commit};
 use super::format::{FRAME_ALIGN, FRAME_HEADER_LEN, KIND_CONTROL, MAX_COUNT};
@@ -199,7 +199,7 @@ pub struct Beyond {
 pub fn beyond(bytes: &[u8], origin: u64, salt: &Salt, max_body: u32, end: Position) -> Beyond {
     let index = |offset: u64| usize::try_from(offset.saturating_sub(origin)).unwrap_or(usize::MAX);
     let tail = bytes.get(index(end.offset)..).unwrap_or_default();
-    let content = tail.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    let content = content_len(tail);
     let mut found =
         Beyond { content_end: end.offset + content as u64, frames_end: end.offset, ..Beyond::default() };
     let mut budget = resync_budget(tail.len());

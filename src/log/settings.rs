@@ -47,6 +47,8 @@ pub struct Settings {
     pub mapping: Mapping,
     /// Whether LOCK may be kept between two commits.
     pub keep_lock: KeepLock,
+    /// Whether it writes zeros ahead, so that its syncs are cheaper.
+    pub reserve: bool,
 }
 
 impl Default for Settings {
@@ -61,6 +63,7 @@ impl Default for Settings {
             housekeeping: Housekeeping::Thread,
             mapping: Mapping::Auto,
             keep_lock: KeepLock::InBursts,
+            reserve: true,
         }
     }
 }
@@ -72,6 +75,7 @@ impl fmt::Debug for Settings {
             .field("segment_size", &self.segment_size)
             .field("fold", &self.fold)
             .field("recovery", &self.recovery)
+            .field("reserve", &self.reserve)
             .finish_non_exhaustive()
     }
 }

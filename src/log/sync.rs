@@ -257,6 +257,7 @@ impl Log {
                 return Ok(());
             }
             let Some(active) = self.syncable(&is_done)? else { continue };
+            self.extend_reserve(&active);
             match self.try_lane()? {
                 Some((lane, held)) => {
                     if self.sync_in_lane(lane, held, &active, lpos, proof)? {
@@ -566,6 +567,7 @@ impl Drop for Log {
         }
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
+        self.trim_reserve_at_close();
         self.drop_unused_successor();
     }
 }

@@ -4,18 +4,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::classify::Verdict;
 use super::control_frame::{Control, Seal};
 use super::finding::{Finding, Severity};
 use super::fold::FoldKind;
 use super::format::FRAME_HEADER_LEN;
 use super::frame::{FrameKind, NotAFrame, Salt};
 use super::reader::{Visit, Walk};
+use super::reserve::Extender;
 use super::scan::{Content, Located, Position, Scanner, Stop};
 use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::state::{State, Vocabulary};
 use super::{LogId, paths::Paths};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::{Open, Vfs, VfsFile, read_full};
+
+/// How much is read at first of what others have appended.
+const READ_FIRST: usize = 16 << 10;
 
 /// The segment that is being followed.
 #[derive(Debug)]
@@ -26,12 +31,20 @@ pub(crate) struct Active {
     pub(crate) salt: Salt,
     /// Whether everything not yet vouched for has been written through this very descriptor, so that its syncs count.
     pub(crate) owns_bytes: AtomicBool,
+    pub(super) extender: Extender,
 }
 
 impl Active {
     pub(crate) fn open(vfs: &dyn Vfs, path: PathBuf, header: SegmentHeader, how: Open) -> Result<Self> {
         let file = vfs.open(&path, how).context("open", &path)?;
-        Ok(Active { salt: header.salt(), file, path, header, owns_bytes: AtomicBool::new(false) })
+        Ok(Active {
+            salt: header.salt(),
+            file,
+            path,
+            header,
+            owns_bytes: AtomicBool::new(false),
+            extender: Extender::default(),
+        })
     }
 
     pub(crate) fn owns_bytes(&self) -> bool {
@@ -45,6 +58,13 @@ struct LastFrame {
     offset: u64,
     crc: u32,
     seq: u64,
+}
+
+impl LastFrame {
+    fn is_at_start_of(&self, bytes: &[u8]) -> bool {
+        let mut b = super::bytes::Bytes(bytes.get(4..).unwrap_or_default());
+        b.u32() == Some(self.crc) && b.u64() == Some(self.seq)
+    }
 }
 
 /// See the module.
@@ -63,6 +83,8 @@ pub(crate) struct View {
     pub(crate) vouched: u64,
     /// lpos up to which everything is vouched for by a frame, as far as known; a lower bound.
     pub(crate) vouched_lpos: u64,
+    /// Offset up to which this process has seen zeros behind the frames since the last crash of the machine.
+    pub(crate) zeros_end: u64,
     /// lpos behind the last frame that holds events.
     events_end_lpos: u64,
     /// The segments that were read, in order.
@@ -93,6 +115,7 @@ impl View {
             ends_with_mark: false,
             vouched: 0,
             vouched_lpos: 0,
+            zeros_end: 0,
             events_end_lpos: 0,
             chain: Vec::new(),
             damage: None,
@@ -160,6 +183,9 @@ impl View {
             if last.summary.frames == 0 {
                 self.last = None;
             }
+            if matches!(last.verdict, Verdict::CleanEnd | Verdict::NulTail) && self.sealed.is_none() {
+                self.zeros_end = last.summary.len;
+            }
         }
         Ok(())
     }
@@ -174,11 +200,46 @@ impl View {
         self.active.is_some() && self.sealed.is_none() && self.damage.is_none() && self.too_new.is_none()
     }
 
-    /// Whether the active segment is there and ends where this stands, with no Seal behind.
-    pub(crate) fn is_at_end(&self) -> Result<bool> {
-        let (Some(active), None) = (&self.active, &self.sealed) else { return Ok(false) };
+    /// Length of the active segment if its frames end where this stands, with no Seal behind; `None` if there may be more.
+    ///
+    /// One call, and one more where a reserve follows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreReplaced`] if a reserve follows, but the last frame no longer stands before it.
+    pub(crate) fn len_at_end(&self) -> Result<Option<u64>> {
+        let (Some(active), None) = (&self.active, &self.sealed) else { return Ok(None) };
         let stat = active.file.stat().context("look at", &active.path)?;
-        Ok(stat.len == self.at.offset && stat.links > 0)
+        if stat.links == 0 || stat.len < self.at.offset {
+            return Ok(None);
+        }
+        if stat.len == self.at.offset || self.zeros_follow(active)? { Ok(Some(stat.len)) } else { Ok(None) }
+    }
+
+    /// Whether zeros stand where the next frame would, and the last frame where it was: a file that was written over
+    /// with an older copy of itself has its zeros earlier, and need not be shorter.
+    fn zeros_follow(&self, active: &Active) -> Result<bool> {
+        let mut near = [0; 1024];
+        let from = self.last.map_or(self.at.offset, |last| last.offset);
+        let before = usize::try_from(self.at.offset - from).unwrap_or(usize::MAX);
+        // In one call, unless the last frame is large.
+        let (from, before) = if before <= near.len() - FRAME_HEADER_LEN {
+            (from, before)
+        } else {
+            self.last_stands(active)?;
+            (self.at.offset, 0)
+        };
+        let near = near.get_mut(..before + FRAME_HEADER_LEN).unwrap_or_default();
+        let n = read_full(&*active.file, near, from).context("read", &active.path)?;
+        let Some((last, next)) = near.get(..n).and_then(|near| near.split_at_checked(before)) else {
+            return Ok(false);
+        };
+        if !super::bytes::all_zero(next) {
+            return Ok(false);
+        }
+        match self.last {
+            Some(known) if before > 0 && !known.is_at_start_of(last) => Err(changed(active)),
+            _ => Ok(true),
+        }
     }
 
     /// Reads on from the bytes, over Seals into live successors.
@@ -194,9 +255,9 @@ impl View {
         how: Open,
     ) -> Result<Tail> {
         loop {
-            // The common case first, with one system call and nothing cloned.
-            if self.is_at_end()? {
-                return Ok(Tail::Clean { len: self.at.offset });
+            // The common case first, with one or two system calls and nothing cloned.
+            if let Some(len) = self.len_at_end()? {
+                return Ok(Tail::Clean { len });
             }
             let Some(active) = self.active.clone() else { return Ok(Tail::Broken) };
             if let Some((seal, last_crc)) = self.sealed {
@@ -209,20 +270,31 @@ impl View {
             if stat.len < self.at.offset {
                 return Err(replaced(&active, "it is shorter than what was read from it"));
             }
-            let mut probe = [0; FRAME_HEADER_LEN];
-            let n = read_full(&*active.file, &mut probe, self.at.offset).context("read", &active.path)?;
-            if probe.get(..n).is_some_and(super::bytes::all_zero) {
-                if stat.links == 0 {
+            self.last_stands(&active)?;
+            match self.read_on(&active, stat.len, vocabulary)? {
+                Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) if stat.links == 0 => {
                     return Err(replaced(&active, "it was deleted"));
                 }
-                return Ok(Tail::Clean { len: stat.len });
+                Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) => {
+                    return Ok(Tail::Clean { len: stat.len });
+                }
+                Stop::Sealed { .. } => {} // the fold has noted it
+                _ => return Ok(Tail::Broken),
             }
-            self.last_stands(&active)?;
-            let want = usize::try_from(stat.len - self.at.offset).unwrap_or(0);
-            let mut bytes = vec![0; want];
-            let n = read_full(&*active.file, &mut bytes, self.at.offset).context("read", &active.path)?;
-            bytes.truncate(n);
+        }
+    }
+
+    /// Folds the frames from here on, in a file that is `len` long; returns why they end.
+    ///
+    /// A part at a time: behind a few new frames there may be a megabyte of reserve.
+    fn read_on(&mut self, active: &Active, len: u64, vocabulary: &Vocabulary) -> Result<Stop> {
+        let mut part = READ_FIRST;
+        loop {
             let origin = self.at.offset;
+            let rest = usize::try_from(len.saturating_sub(origin)).unwrap_or(0);
+            let mut bytes = vec![0; rest.min(part)];
+            let n = read_full(&*active.file, &mut bytes, origin).context("read", &active.path)?;
+            bytes.truncate(n);
             let mut scanner = Scanner::new(&bytes, origin, &active.salt, active.header.max_body, self.at);
             let stop = loop {
                 match scanner.next_frame() {
@@ -233,13 +305,12 @@ impl View {
                     Err(stop) => break stop,
                 }
             };
-            match stop {
-                Stop::NotAFrame(NotAFrame::End | NotAFrame::Zero) => {
-                    return Ok(Tail::Clean { len: stat.len });
-                }
-                Stop::Sealed { .. } => {} // the fold has noted it
-                _ => return Ok(Tail::Broken),
+            // The part ended, not the file.
+            if n == part && n < rest && matches!(stop, Stop::NotAFrame(NotAFrame::End | NotAFrame::Short)) {
+                part = part.saturating_mul(8);
+                continue;
             }
+            return Ok(stop);
         }
     }
 
@@ -248,18 +319,14 @@ impl View {
         let Some(last) = self.last else { return Ok(()) };
         let mut head = [0; 16];
         let n = read_full(&*active.file, &mut head, last.offset).context("read", &active.path)?;
-        let mut b = super::bytes::Bytes(head.get(4..n).unwrap_or_default());
-        if b.u32() == Some(last.crc) && b.u64() == Some(last.seq) {
-            Ok(())
-        } else {
-            Err(replaced(active, "the last frame that was read from it is no longer there"))
-        }
+        if last.is_at_start_of(head.get(..n).unwrap_or_default()) { Ok(()) } else { Err(changed(active)) }
     }
 
     /// Stands at the start of a live segment. `own`: this process has written all there is in it.
     pub(crate) fn enter(&mut self, next: Active, own: bool) {
         self.at = Position::start_of(&next.header);
         self.last = None;
+        self.zeros_end = 0;
         self.sealed = None;
         self.ends_with_mark = false;
         next.owns_bytes.store(own, Ordering::Release);
@@ -315,7 +382,8 @@ impl View {
                 }
                 self.chain.push(*name);
                 let salt = header.salt();
-                self.enter(Active { file, path, header, salt, owns_bytes: AtomicBool::new(false) }, false);
+                let (owns_bytes, extender) = (AtomicBool::new(false), Extender::default());
+                self.enter(Active { file, path, header, salt, owns_bytes, extender }, false);
                 return Ok(true);
             }
             if listed {
@@ -360,6 +428,10 @@ pub(crate) fn newer(path: &std::path::Path, seq: u64, what: &str) -> Finding {
         message: format!("a newer release wrote this segment: {what}"),
         remedy: super::reader::TOO_NEW,
     }
+}
+
+fn changed(active: &Active) -> Error {
+    replaced(active, "the last frame that was read from it is no longer there")
 }
 
 /// The error of a file that was changed underneath.

@@ -211,6 +211,29 @@ pub fn has_witness(vfs: &dyn Vfs, dir: &Path, listing: Listing, except: u64) -> 
     Ok(false)
 }
 
+/// Whether some session but `except` lists this log and seems to be alive. A quick look: one that is wrong must cost
+/// nothing but time.
+pub(crate) fn is_listed_by_others(vfs: &dyn Vfs, dir: &Path, log: &[u8; 16], except: u64) -> Result<bool> {
+    for entry in vfs.list(dir).context("list", dir)? {
+        let Some(name) = entry.name.strip_suffix(".lock").filter(|name| !name.starts_with('.')) else {
+            continue;
+        };
+        let info = read_info(vfs, dir, name);
+        if info.session == except || !info.listings.iter().any(|listing| &listing.log == log) {
+            continue;
+        }
+        let path = dir.join(&entry.name);
+        let taken = vfs.open(&path, Open::ProbeLock).and_then(|file| {
+            let free = file.try_lock()?;
+            if free { file.unlock().map(|()| false) } else { Ok(true) }
+        });
+        if taken.unwrap_or(true) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn read_info(vfs: &dyn Vfs, dir: &Path, name: &str) -> Info {
     let read = || -> std::io::Result<Option<Info>> {
         let file = vfs.open(&dir.join(format!("{name}.info")), Open::Read)?;

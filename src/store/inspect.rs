@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{create, read_workspace_meta};
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::log::bytes::content_len;
 use crate::log::classify::{Hints, Place, Verdict, classify};
 use crate::log::finding::{Finding, Severity};
 use crate::log::format::{FORMAT, SEGMENT_HEADER_LEN};
@@ -234,7 +235,7 @@ pub fn bytes_behind(vfs: &dyn Vfs, walked: &Walked, len_max: usize) -> Result<Ve
     let file = vfs.open(&walked.path, Open::Read).context("open", &walked.path)?;
     let mut bytes = vec![0; len_max];
     let n = read_full(&*file, &mut bytes, walked.summary.end.offset).context("read", &walked.path)?;
-    let len = bytes.get(..n).unwrap_or_default().iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    let len = content_len(bytes.get(..n).unwrap_or_default());
     bytes.truncate(len);
     Ok(bytes)
 }
@@ -278,7 +279,7 @@ fn lone(path: &Path, header: SegmentHeader, bytes: &[u8], visit: &mut dyn FnMut(
 
 /// A prepared segment holds no frame that counts; all behind its header should be zero.
 fn unused(bytes: &[u8], header: &SegmentHeader) -> scan::Summary {
-    let content = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last as u64 + 1);
+    let content = content_len(bytes) as u64;
     let offset = u64::from(SEGMENT_HEADER_LEN);
     scan::Summary {
         end: scan::Position { offset, ..scan::Position::start_of(header) },

@@ -26,6 +26,9 @@ pub enum Open {
     Read,
     /// An existing file, for reading and positioned writing; never truncated, never in append mode.
     Write,
+    /// An existing file, for [`VfsFile::append`] and [`VfsFile::stat`] alone: whoever goes on after a long stop cannot
+    /// write over what has come meanwhile. `O_APPEND`; `FILE_APPEND_DATA` without `FILE_WRITE_DATA`.
+    Append,
     /// A file that must not exist yet ([`io::ErrorKind::AlreadyExists`]), for reading and writing; private (0600).
     Create,
     /// An existing lock target that is never renamed or deleted while in use (Windows: no `FILE_SHARE_DELETE`).
@@ -41,6 +44,11 @@ impl Open {
     pub fn is_lock(self) -> bool {
         matches!(self, Open::Lock | Open::CreateLock | Open::ProbeLock)
     }
+}
+
+/// What a handle for appending answers to every other call, and every other handle to [`VfsFile::append`].
+fn not_opened_so() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "the file was not opened for this")
 }
 
 /// What [`Vfs::rename`] does when the new name exists already.
@@ -174,6 +182,8 @@ pub trait VfsFile: Debug + Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes at an offset; may be short, then only a prefix has been written.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
+    /// Writes at the end of the file, wherever that is when the call is made; may be short. [`Open::Append`] only.
+    fn append(&self, buf: &[u8]) -> io::Result<usize>;
     /// Cuts or extends (with zeros) to this length.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Makes contents and length durable, down to the device (macOS `F_FULLFSYNC`, Windows `FlushFileBuffers`).

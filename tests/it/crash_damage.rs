@@ -195,7 +195,11 @@ fn flipped_bytes_are_damage_where_vouched_for_and_cut_where_not() {
     let step = ((23.0 / scale()) as usize).max(1);
     let (mut damages, mut cuts) = (0, 0);
     for (p, (steps, sure)) in programs().into_iter().enumerate() {
-        let ran = run(&Program { fresh: false, segment_size: 4096, steps }, Profile::Linux, p as u64);
+        let ran = run(
+            &Program { fresh: false, segment_size: 4096, reserve: true, steps },
+            Profile::Linux,
+            p as u64,
+        );
         let end = ran.record.boundaries.last().unwrap().disk.all_synced();
         for control in [Control::Kept, Control::Deleted, Control::Stale] {
             let disk = with_control(&end, control);
@@ -270,7 +274,7 @@ fn repair_survives_a_crash_at_every_call() {
         commit(Size::Sector, d),
         Step::Close,
     ];
-    let ran = run(&Program { fresh: false, segment_size: 4096, steps }, Profile::Linux, 4);
+    let ran = run(&Program { fresh: false, segment_size: 4096, reserve: true, steps }, Profile::Linux, 4);
     let end = ran.record.boundaries.last().unwrap().disk.all_synced();
     let all = segments(&end);
     assert_eq!(all.len(), 3);

@@ -53,7 +53,8 @@ fn programs(rng: &mut Rng, threes: usize) -> Vec<Program> {
     let commit = |i: usize| Step::Commit(specs[i]);
     let mut programs = Vec::new();
     let mut add = |fresh: bool, steps: Vec<Step>| {
-        programs.push(Program { fresh, segment_size: 4096, steps });
+        let reserve = programs.len() % 2 == 0;
+        programs.push(Program { fresh, segment_size: 4096, reserve, steps });
     };
     for i in 0..specs.len() {
         add(i % 5 == 0, vec![commit(i)]);
@@ -168,7 +169,7 @@ fn every_crash_of_the_smallest_programs_recovers() {
     let mut rng = Rng::new(7);
     let (mut choices, mut states, mut calls, mut ran_programs) = (0, 0, 0, 0);
     for (p, steps) in all.into_iter().enumerate().filter(|(p, _)| !quick || p % 4 == 0) {
-        let program = Program { fresh: false, segment_size: 4096, steps };
+        let program = Program { fresh: false, segment_size: 4096, reserve: p % 2 == 0, steps };
         let ran = run(&program, Profile::Linux, p as u64);
         ran_programs += 1;
         let mut seen = std::collections::HashSet::new();

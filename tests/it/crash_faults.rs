@@ -366,7 +366,8 @@ fn failed_sync_of_a_sealed_segment_poisons() {
 /// were acknowledged as durable.
 #[test]
 fn control_frames_behind_the_last_durable_event_are_not_taken_for_durable() {
-    let big = || options().segment_size(1 << 20);
+    // Without reserve, whose zeros share the Mark's page.
+    let big = || options().segment_size(1 << 20).reserve(false);
     let until_the_mark = |len: usize| {
         let machine = installed(Profile::Linux, 1, big());
         let process = machine.process("a");

@@ -79,6 +79,8 @@ pub(crate) struct Program {
     /// Whether store and workspace come into being in the recorded part.
     pub(crate) fresh: bool,
     pub(crate) segment_size: u64,
+    /// Whether the file has a reserve once something was synced, or grows with every commit.
+    pub(crate) reserve: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -161,7 +163,7 @@ pub(crate) fn installed(profile: Profile, seed: u64, options: Options) -> SimMac
 }
 
 pub(crate) fn small(program: &Program) -> Options {
-    options().segment_size(program.segment_size)
+    options().segment_size(program.segment_size).reserve(program.reserve)
 }
 
 /// Runs a program to its end on a recording machine.
@@ -320,7 +322,7 @@ fn absent(error: &Error) -> bool {
 pub(crate) fn look(machine: &SimMachine, ran: &Ran, told: Told) -> Result<Option<(usize, u64)>, String> {
     let before = machine.disk().content_hash();
     let calls = || {
-        [Op::Lock, Op::Write, Op::Store, Op::Create, Op::Rename, Op::Unlink, Op::SetLen]
+        [Op::Lock, Op::Write, Op::Store, Op::Append, Op::Create, Op::Rename, Op::Unlink, Op::SetLen]
             .map(|op| machine.calls(op))
     };
     let made = calls();

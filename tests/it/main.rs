@@ -42,6 +42,7 @@ mod process_strace;
 mod process_takeover;
 mod protocol;
 mod repair;
+mod reserve;
 mod sim_processes;
 mod sim_toy_log;
 mod simulated;

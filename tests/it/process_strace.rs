@@ -241,8 +241,8 @@ fn no_descriptors_is_an_error_and_no_more() {
 }
 
 /// Writes that are really cut in the middle: the file-size limit lets the first bytes through and no more. What was
-/// whole stands, and of what was not no byte stays, although nobody reopens. `healed`: inside a stretch of zeros that a
-/// healed tail has left, where nothing can be cut off and the bytes must be zeroed.
+/// whole stands, and of what was not no byte stays, although nobody reopens. `healed`: inside a stretch of zeros, as a
+/// healed tail and a reserve leave it, where nothing can be cut off and the bytes must be zeroed.
 #[test]
 fn short_writes_leave_no_stub() {
     for healed in [false, true] {
@@ -260,7 +260,8 @@ fn short_writes_leave_no_stub() {
                 bytes.resize(6000, 0x55);
                 std::fs::write(&segment, bytes).unwrap();
                 drop(whole());
-                assert_eq!(std::fs::metadata(&segment).unwrap().len(), 6000, "cut off instead of zeroed");
+                // The clean close has taken the zeros away.
+                std::fs::OpenOptions::new().write(true).open(&segment).unwrap().set_len(6000).unwrap();
             }
             let kept = || std::fs::read_dir(log.quarantine()).unwrap().count();
             let before = kept();

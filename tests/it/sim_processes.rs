@@ -335,6 +335,8 @@ fn schedule(seed: u64, told: &mut Told) -> Result<(), String> {
         profile.crash_model()
     };
     let options = if rng.chance(1, 2) { options().segment_size(4096) } else { options() };
+    // Its own draw, so that the others stay as they were: half of the schedules have a reserve, half have files that grow.
+    let options = options.reserve(Rng::new(seed ^ 0x7265_7365).chance(1, 2));
     let mut machine = SimMachine::new(profile, seed);
     let notes = Notes::default();
     let book = &notes;

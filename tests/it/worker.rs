@@ -328,12 +328,13 @@ pub(crate) fn bytes_of(dir: &Path) -> Vec<(PathBuf, std::time::SystemTime, Optio
 
 /// Role: opens a store and does what it is told, a line at a time. Its first line tells whether it could open.
 ///
-/// Arguments: the store, its label, `lock_timeout` in ms, `segment_size`, `rw` or `ro`.
+/// Arguments: the store, its label, `lock_timeout` in ms, `segment_size`, `rw`, `ro`, or `grow`: `rw` without reserve.
 pub(crate) fn actor(stage: &mut Stage) {
     let options = options()
         .label(stage.arg(1))
         .lock_timeout(Duration::from_millis(stage.number(2)))
         .segment_size(stage.number(3))
+        .reserve(stage.arg(4) != "grow")
         .read_only(stage.arg(4) == "ro");
     let open = || -> Result<Workspace> { Store::open(stage.path(0), options.clone())?.workspace(&place()) };
     let mut ws = match open() {

@@ -14,12 +14,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::words::MappedWords;
 use super::{fork, not_for_locking, not_regular, retry_interrupted};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words};
+use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words, not_opened_so};
 
 /// An open file. Lock files know where they stand in the table of [`fork`].
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) struct UnixFile {
     lock: Option<Lock>,
     /// What `fstat` called its device; an open file never changes it.
     device: u64,
+    /// Opened as [`Open::Append`].
+    appends: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,12 @@ impl UnixFile {
             return Err(closed_by_fork());
         }
         self.file.as_ref().ok_or_else(closed_by_fork)
+    }
+
+    /// The file, for anything but appending. Linux's `pwrite` ignores its offset on an `O_APPEND` descriptor, and
+    /// `ftruncate` works on one.
+    fn anywhere(&self) -> io::Result<&File> {
+        if self.appends { Err(not_opened_so()) } else { self.file() }
     }
 
     fn lock(&self) -> io::Result<(&File, &Lock)> {
@@ -74,22 +84,30 @@ impl Drop for UnixFile {
 
 impl VfsFile for UnixFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = self.file()?;
+        let file = self.anywhere()?;
         Ok(retry_on_intr(|| rustix::io::pread(file, &mut *buf, offset))?)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        let file = self.file()?;
+        let file = self.anywhere()?;
         Ok(retry_on_intr(|| rustix::io::pwrite(file, buf, offset))?)
     }
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        if !self.appends {
+            return Err(not_opened_so());
+        }
         let file = self.file()?;
+        Ok(retry_on_intr(|| rustix::io::write(file, buf))?)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let file = self.anywhere()?;
         retry_interrupted(|| file.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        sync(self.file()?, File::sync_data)
+        sync(self.anywhere()?, File::sync_data)
     }
 
     fn stat(&self) -> io::Result<Stat> {
@@ -139,7 +157,7 @@ fn sync(file: &File, how: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
 pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
     if !how.is_lock() {
         let (file, device) = open_once(path, how)?;
-        return Ok(UnixFile { file: Some(file), lock: None, device });
+        return Ok(UnixFile { file: Some(file), lock: None, device, appends: how == Open::Append });
     }
     let mut made: Option<Stat> = None;
     let (file, registered) = fork::open_registered(|again| {
@@ -153,7 +171,8 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
         Ok(file)
     })?;
     let device = made.map_or(0, |stat| stat.id.device);
-    Ok(UnixFile { file: Some(file), lock: Some(Lock { registered, held: AtomicBool::new(false) }), device })
+    let lock = Some(Lock { registered, held: AtomicBool::new(false) });
+    Ok(UnixFile { file: Some(file), lock, device, appends: false })
 }
 
 /// The file, and its device.
@@ -163,6 +182,7 @@ fn open_once(path: &Path, how: Open) -> io::Result<(File, u64)> {
     let flags = match how {
         Open::Read => OFlags::RDONLY,
         Open::Write | Open::Lock | Open::ProbeLock => OFlags::RDWR,
+        Open::Append => OFlags::WRONLY | OFlags::APPEND,
         Open::Create | Open::CreateLock => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
     };
     let open = |flags| retry_on_intr(|| rustix::fs::open(path, common | flags, Mode::RUSR | Mode::WUSR));
@@ -186,6 +206,13 @@ fn open_once(path: &Path, how: Open) -> io::Result<(File, u64)> {
         }
         Err(e) => return Err(e.into()),
     };
+    #[cfg(target_os = "linux")]
+    if let Ok(stat) = retry_on_intr(|| rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, BUT_TIMES))
+        && FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile
+    {
+        // Without its times, as below: the control block is opened and written at every sync.
+        return Ok((file, rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)));
+    }
     let stat = retry_on_intr(|| rustix::fs::fstat(&file))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, stat_of(&stat).id.device)),
@@ -211,10 +238,18 @@ fn type_name(file_type: FileType) -> &'static str {
 /// `None` where the kernel has no such call.
 #[cfg(target_os = "linux")]
 fn stat_without_times(file: &File, device: u64) -> Option<Stat> {
-    use rustix::fs::{AtFlags, StatxFlags};
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::NLINK | StatxFlags::SIZE;
-    let stat = retry_on_intr(|| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)).ok()?;
-    StatxFlags::from_bits_retain(stat.stx_mask).contains(wanted).then(|| Stat {
+    let stat = retry_on_intr(|| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, BUT_TIMES)).ok()?;
+    stat_of_statx(&stat, device)
+}
+
+/// What foldlog asks for.
+#[cfg(target_os = "linux")]
+const BUT_TIMES: StatxFlags =
+    StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::NLINK).union(StatxFlags::SIZE);
+
+#[cfg(target_os = "linux")]
+fn stat_of_statx(stat: &rustix::fs::Statx, device: u64) -> Option<Stat> {
+    StatxFlags::from_bits_retain(stat.stx_mask).contains(BUT_TIMES).then(|| Stat {
         id: FileId { device, inode: u128::from(stat.stx_ino) },
         links: stat.stx_nlink.into(),
         len: stat.stx_size,
@@ -242,6 +277,18 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
 }
 
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
+    #[cfg(target_os = "linux")]
+    match retry_on_intr(|| rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, BUT_TIMES)) {
+        Ok(stat) => {
+            let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+            if let Some(stat) = stat_of_statx(&stat, device) {
+                return Ok(stat);
+            }
+        }
+        // No such call in this kernel, or a sandbox that does not know it.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        Err(e) => return Err(e.into()),
+    }
     Ok(stat_of(&retry_on_intr(|| rustix::fs::lstat(path))?))
 }
 

@@ -13,7 +13,7 @@
 //! Paths from `canonicalize` are verbatim (`\\?\C:\…`), as the system gives them.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::windows::io::AsRawHandle;
@@ -26,16 +26,16 @@ use windows_sys::Win32::Foundation::{
     ERROR_ACCESS_DENIED, ERROR_DELETE_PENDING, ERROR_SHARING_VIOLATION, ERROR_WRITE_PROTECT,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS,
+    BY_HANDLE_FILE_INFORMATION, FILE_APPEND_DATA, FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS,
     FILE_FLAG_OPEN_REPARSE_POINT, FILE_ID_INFO, FILE_INFO_BY_HANDLE_CLASS, FILE_READ_ATTRIBUTES,
     FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, FILE_STANDARD_INFO, FILE_TYPE_DISK, FileIdInfo,
     FileStandardInfo, GetDriveTypeW, GetFileInformationByHandle, GetFileInformationByHandleEx, GetFileType,
-    GetVolumeInformationW, GetVolumePathNameW, MoveFileExW,
+    GetVolumeInformationW, GetVolumePathNameW, MoveFileExW, SYNCHRONIZE,
 };
 
 use super::words::MappedWords;
 use super::{file_kind, not_for_locking, not_regular};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words};
+use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words, not_opened_so};
 
 /// What the system needs time for: 50 ms in all.
 const PAUSES_MS: [u64; 6] = [1, 2, 4, 8, 15, 20];
@@ -52,6 +52,8 @@ pub(super) struct WindowsFile {
     is_lock: bool,
     /// Whether it may be mapped for writing.
     writable: bool,
+    /// Opened as [`Open::Append`]; the system refuses everything else on such a handle by itself.
+    appends: bool,
     held: AtomicBool,
 }
 
@@ -71,15 +73,20 @@ impl VfsFile for WindowsFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.seek_write(buf, offset)
+        // An offset is ignored where only appending is allowed.
+        if self.appends { Err(not_opened_so()) } else { self.file.seek_write(buf, offset) }
+    }
+
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        if self.appends { (&self.file).write(buf) } else { Err(not_opened_so()) }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
+        if self.appends { Err(not_opened_so()) } else { self.file.set_len(len) }
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        if self.appends { Err(not_opened_so()) } else { self.file.sync_data() }
     }
 
     fn stat(&self) -> io::Result<Stat> {
@@ -142,8 +149,9 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<WindowsFile> {
         opened => opened,
     })?;
     let device = identity(&file)?.device;
+    let (is_lock, appends) = (how.is_lock(), how == Open::Append);
     let writable = matches!(how, Open::Write | Open::Create);
-    Ok(WindowsFile { file, device, is_lock: how.is_lock(), writable, held: AtomicBool::new(false) })
+    Ok(WindowsFile { file, device, is_lock, writable, appends, held: AtomicBool::new(false) })
 }
 
 fn open_once(path: &Path, how: Open, writing: bool) -> io::Result<File> {
@@ -155,6 +163,9 @@ fn open_once(path: &Path, how: Open, writing: bool) -> io::Result<File> {
         .create_new(matches!(how, Open::Create | Open::CreateLock))
         .share_mode(if how == Open::Lock { shared } else { shared | FILE_SHARE_DELETE })
         .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    if how == Open::Append {
+        options.access_mode(FILE_APPEND_DATA | FILE_READ_ATTRIBUTES | SYNCHRONIZE);
+    }
     let file = match options.open(path) {
         Ok(file) => file,
         // A folder says "access denied"; waiting would not change that.

@@ -35,6 +35,8 @@ pub enum Op {
     Read,
     /// [`VfsFile::write_at`](crate::vfs::VfsFile::write_at).
     Write,
+    /// [`VfsFile::append`](crate::vfs::VfsFile::append).
+    Append,
     /// [`VfsFile::set_len`](crate::vfs::VfsFile::set_len).
     SetLen,
     /// [`VfsFile::sync_data`](crate::vfs::VfsFile::sync_data).
@@ -57,10 +59,20 @@ pub enum Op {
 impl Op {
     /// Whether it may change what a power cut leaves.
     pub fn mutates(self) -> bool {
-        use Op::{Create, CreateDir, Link, RemoveDir, Rename, SetLen, Sync, SyncDir, Unlink, Write};
+        use Op::{Append, Create, CreateDir, Link, RemoveDir, Rename, SetLen, Sync, SyncDir, Unlink, Write};
         matches!(
             self,
-            Create | CreateDir | RemoveDir | Rename | Link | Unlink | SyncDir | Write | SetLen | Sync
+            Append
+                | Create
+                | CreateDir
+                | RemoveDir
+                | Rename
+                | Link
+                | Unlink
+                | SyncDir
+                | Write
+                | SetLen
+                | Sync
         )
     }
 }
@@ -78,7 +90,7 @@ pub struct Call {
     pub to: Option<PathBuf>,
     /// The offset of a read or write; the new length of [`Op::SetLen`]; the microseconds of [`Op::Sleep`].
     pub offset: u64,
-    /// How many bytes were to be read or written.
+    /// How many bytes were to be read, written or appended.
     pub len: usize,
 }
 
@@ -88,6 +100,7 @@ impl fmt::Display for Call {
         match (self.op, &self.to) {
             (_, Some(to)) => write!(f, " -> {}", to.display()),
             (Op::Read | Op::Write, _) => write!(f, " [{}, +{}]", self.offset, self.len),
+            (Op::Append, _) => write!(f, " [end, +{}]", self.len),
             (Op::SetLen | Op::Sleep, _) => write!(f, " {}", self.offset),
             _ => Ok(()),
         }
@@ -136,7 +149,7 @@ pub enum Effect {
     Eio,
     /// The call does what it should and fails nevertheless, as a lost answer would look.
     DoneButFails,
-    /// A read or write stops after this many bytes and says so; other calls are not touched.
+    /// A read, write or append stops after this many bytes and says so; other calls are not touched.
     Short(usize),
     /// A sync fails, and the dirty pages are clean from now on without being on the disk: everybody still reads them
     /// until [`evict`](super::SimMachine::evict), and later syncs succeed without writing them.

@@ -181,7 +181,9 @@ impl SimMachine {
             clock: 0,
             boot_id: Some(boot_id),
             device,
-            file_system: FileSystem::Local(profile.file_system().to_owned()),
+            file_system: FileSystem::Local(
+                if host.is_some() { "memory" } else { profile.file_system() }.into(),
+            ),
             maps: true,
             read_only: false,
             capacity: None,

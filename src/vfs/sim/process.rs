@@ -11,7 +11,9 @@ use super::faults::{Act, Effect, Op, eio};
 use super::machine::{FILE_LEN_MAX, SimMachine, World, dead, micros};
 use super::profile::Profile;
 use super::scheduler::{self, Turn};
-use crate::vfs::{Entry, Existing, FileId, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words};
+use crate::vfs::{
+    Entry, Existing, FileId, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words, not_opened_so,
+};
 
 /// A process on a [`SimMachine`], and the system as it sees it.
 ///
@@ -73,7 +75,9 @@ impl SimProcess {
         }
         let answer = world.begin(self.id, act).and_then(|effect| {
             let short = match turn {
-                Turn::KilledAfter(Some(bytes)) if act.op == Op::Write => Some(Effect::Short(bytes)),
+                Turn::KilledAfter(Some(bytes)) if matches!(act.op, Op::Write | Op::Append) => {
+                    Some(Effect::Short(bytes))
+                }
                 _ => effect,
             };
             let answer = run(&mut world, short)?;
@@ -121,7 +125,7 @@ fn open_ino(world: &mut World, path: &Path, how: Open) -> io::Result<Ino> {
     if world.disk.inode(ino)?.kind() != FileKind::File {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    if world.is_read_only() && matches!(how, Open::Write | Open::Lock) {
+    if world.is_read_only() && matches!(how, Open::Write | Open::Append | Open::Lock) {
         return Err(io::ErrorKind::ReadOnlyFilesystem.into());
     }
     refuse_doomed(world, ino)?;
@@ -375,7 +379,11 @@ impl SimFile {
     }
 
     fn refuse_unwritable(&self) -> io::Result<()> {
-        if self.how == Open::Read { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+        if matches!(self.how, Open::Read | Open::Append) { Err(not_opened_so()) } else { Ok(()) }
+    }
+
+    fn refuse_if_it_only_appends(&self) -> io::Result<()> {
+        if self.how == Open::Append { Err(not_opened_so()) } else { Ok(()) }
     }
 
     /// Windows: a locked file is for the holder alone.
@@ -390,6 +398,7 @@ impl SimFile {
 impl VfsFile for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.call(Op::Read, offset, buf.len(), |world, effect| {
+            self.refuse_if_it_only_appends()?;
             self.refuse_locked(world)?;
             let want = if let Some(Effect::Short(n)) = effect { n.min(buf.len()) } else { buf.len() };
             let image = &world.disk.file(self.ino)?.live;
@@ -408,6 +417,21 @@ impl VfsFile for SimFile {
         })
     }
 
+    /// Where the end is, is looked up in the same step in which it is written.
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        self.call(Op::Append, 0, buf.len(), |world, effect| {
+            if self.how != Open::Append {
+                return Err(not_opened_so());
+            }
+            self.refuse_locked(world)?;
+            let want = if let Some(Effect::Short(n)) = effect { n.min(buf.len()) } else { buf.len() };
+            let end = world.disk.file(self.ino)?.live.len();
+            let fits = world.room(self.ino, end, want)?;
+            world.disk.write(self.ino, buf.get(..fits).unwrap_or_default(), end)?;
+            Ok(fits)
+        })
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.call(Op::SetLen, len, 0, |world, _| {
             self.refuse_unwritable()?;
@@ -420,6 +444,7 @@ impl VfsFile for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.call(Op::Sync, 0, 0, |world, effect| {
+            self.refuse_if_it_only_appends()?;
             let told = world.take_sync_failure(self.id);
             match effect {
                 Some(Effect::Lies) => return Ok(()),

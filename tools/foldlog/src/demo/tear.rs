@@ -122,6 +122,10 @@ impl VfsFile for Torn {
         }
         self.file.write_at(buf, offset)
     }
+    fn append(&self, buf: &[u8]) -> io::Result<usize> {
+        self.file.append(buf)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
