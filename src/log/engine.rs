@@ -15,6 +15,7 @@ use super::commit::{Queue, Spare};
 use super::control_frame::Control;
 use super::envelope::Commit;
 use super::finding::{Finding, Severity};
+use super::forward::Forward;
 use super::health::{Health, OpenReport, Status};
 use super::lock::{Held, LockFile, Rank, same};
 use super::meta::WorkspaceMeta;
@@ -84,6 +85,7 @@ pub struct Log {
     pub(super) view: RwLock<View>,
     pub(super) durable: Durable,
     pub(super) blob_folders: Folders,
+    pub(super) forward: Forward,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
     /// Whether there is any, to be looked at without the lock.
@@ -154,6 +156,7 @@ impl Log {
             view: RwLock::new(view),
             durable,
             blob_folders: Folders::default(),
+            forward: Forward::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),
@@ -163,7 +166,10 @@ impl Log {
         for finding in &report.findings {
             log.note(finding.clone());
         }
-        if !walk.is_clean() || walk.unfinished.is_some() {
+        if poisoned && log.recover_at_open() {
+            report.findings.retain(|finding| finding.code != "poisoned");
+            report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "recovered").cloned());
+        } else if !walk.is_clean() || walk.unfinished.is_some() {
             let healed = log.try_mend();
             report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "healed").cloned());
             match healed {
@@ -244,6 +250,7 @@ impl Log {
 
     fn status(&self) -> Status {
         let view = self.view.read();
+        self.forget_poison(&view);
         if self.durable.is_poisoned() {
             Status::DurabilityLost
         } else if view.damage.is_some() {
@@ -311,13 +318,17 @@ impl Log {
             self.meta.log_id,
             &self.settings.vocabulary,
             open_for(self.session.is_some()),
-        )?;
-        let moved = view.state.epochs().len() != epochs || view.chain.len() != segments;
+        );
+        // A copy of the segment may stand in its place, and the file itself be gone.
+        let forward = matches!(&tail, Err(e) if matches!(e.kind(), ErrorKind::StoreReplaced { .. }))
+            && self.went_forward(view);
+        let moved = view.state.epochs().len() != epochs || view.chain.len() != segments || forward;
         if moved && view.chain_is_replaced(&*self.vfs, &self.paths)? {
             let writing = self.session.is_some();
             let (fresh, walk) =
                 read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, writing)?;
             *view = fresh;
+            self.forget_poison(view);
             walk.findings.into_iter().for_each(|finding| self.note(finding));
             return view.catch_up(
                 &*self.vfs,
@@ -327,7 +338,7 @@ impl Log {
                 open_for(writing),
             );
         }
-        Ok(tail)
+        tail
     }
 
     /// Folds the log from its first event.
@@ -351,8 +362,17 @@ impl Log {
         }
     }
 
-    /// Refuses what this handle cannot do anyway, before any lock is taken.
+    /// Refuses what this handle cannot do anyway, before any lock is taken, and recovers from a failed sync.
     pub(super) fn check_writable(&self) -> Result<&LockFile> {
+        self.check_fork()?;
+        if self.lock.is_some() && self.barrier.is_none() {
+            self.recover_if_poisoned()?;
+        }
+        self.may_write()
+    }
+
+    /// The same with the in-process mutex held.
+    pub(super) fn may_write(&self) -> Result<&LockFile> {
         self.check_fork()?;
         let refuse = |kind| Err(Error::new(kind, "write", self.paths.dir()));
         if let Some(reason) = &self.barrier {
@@ -390,7 +410,7 @@ impl Log {
         patience: Duration,
         understanding: bool,
     ) -> Result<Entered<'a>> {
-        let lock = self.check_writable()?;
+        let lock = self.may_write()?;
         let held = if patience.is_zero() {
             let busy =
                 || Error::new(ErrorKind::Busy { holder: String::new(), waited_ms: 0 }, "lock", lock.path());
@@ -585,7 +605,7 @@ impl Log {
         }
     }
 
-    fn new_epoch(&self) -> Result<Control> {
+    pub(super) fn new_epoch(&self) -> Result<Control> {
         let mut epoch = [0; 8];
         self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
         Ok(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) })

@@ -107,13 +107,19 @@ impl Durable {
         self.seq.fetch_max(seq, Ordering::AcqRel);
     }
 
-    fn raise(&self, lpos: u64, seq: u64) {
+    pub(super) fn raise(&self, lpos: u64, seq: u64) {
         self.seq.fetch_max(seq, Ordering::AcqRel);
         self.lpos.fetch_max(lpos, Ordering::AcqRel);
     }
 
     pub(super) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// A recovery has made everything durable that can be read.
+    pub(super) fn clear_poison(&self) {
+        self.poison_unwritten.store(false, Ordering::Release);
+        self.poisoned.store(false, Ordering::Release);
     }
 
     /// Asks for a sync within so many milliseconds.
@@ -171,8 +177,9 @@ impl Log {
         Ok(())
     }
 
-    /// Returns once everything up to `lpos` (events up to `seq`) is durable. No lock of the engine is held.
-    pub(super) fn make_durable(&self, lpos: u64, seq: u64) -> Result<()> {
+    /// Returns once everything up to `lpos` (events up to `seq`) is durable, unless the log moves to another file
+    /// meanwhile ([`Log::make_durable`]). No lock of the engine is held.
+    pub(super) fn sync_up_to(&self, lpos: u64, seq: u64) -> Result<()> {
         if self.durable.covers(lpos) {
             return Ok(());
         }
@@ -191,6 +198,9 @@ impl Log {
             if self.durable.covers(lpos) {
                 return Ok(());
             }
+            if end < lpos {
+                return Err(self.lost()); // a recovery could not read it again
+            }
             if let Some(active) = active.filter(|active| active.owns_bytes()) {
                 break (active, end, last);
             }
@@ -202,7 +212,7 @@ impl Log {
             }
         };
         self.files_stand(&active)?;
-        debug_assert!(end >= lpos && last >= seq, "the tail lies behind what was to be synced");
+        debug_assert!(last >= seq, "the tail lies behind what was to be synced");
         self.sync_alone(&active, end, last)
     }
 
@@ -212,7 +222,11 @@ impl Log {
         let lane = LockFile::open(&self.vfs, self.paths.sync0(), Rank::Lane)?;
         let _held = lane.acquire(self.settings.lock_timeout)?;
         self.check_poison()?;
+        if self.is_superseded(active)? {
+            return Err(Error::new(ErrorKind::NotYet, "sync", &active.path));
+        }
         if let Err(source) = active.file.sync_data() {
+            self.forward.failed_in(active);
             self.poison(&source.to_string());
             return Err(self.lost());
         }
@@ -221,7 +235,7 @@ impl Log {
         Ok(())
     }
 
-    fn lost(&self) -> Error {
+    pub(super) fn lost(&self) -> Error {
         let from = Seq(self.durable.seq() + 1);
         Error::new(ErrorKind::DurabilityLost { from }, "sync", &self.paths.log())
     }
@@ -293,7 +307,7 @@ impl Log {
     }
 
     /// Raises a position word of the control block. The lane is held. A hint: whatever goes wrong is harmless.
-    fn raise_word(&self, word: u64, position: u64) {
+    pub(super) fn raise_word(&self, word: u64, position: u64) {
         let raise = || -> Result<()> {
             let path = self.paths.control();
             let file = self.vfs.open(&path, Open::Write).context("open", &path)?;
@@ -330,6 +344,9 @@ impl Log {
             self.mark()?;
             self.durable.mark_at.clear(due);
         } else if self.durable.sync_at.is_over(now) {
+            if self.durable.is_poisoned() {
+                return Err(self.lost());
+            }
             self.flush()?;
         }
         self.tell();
@@ -340,6 +357,9 @@ impl Log {
     ///
     /// Nothing is written if a Mark stands there already, or if somebody else is writing: then the log is not quiet.
     pub(super) fn mark(&self) -> Result<()> {
+        if self.durable.is_poisoned() {
+            return Err(self.lost()); // recovery is for whoever has something to write
+        }
         self.flush()?;
         let mut writer = self.writer.lock();
         let entered = self.enter(&mut writer, Duration::ZERO);
@@ -405,7 +425,7 @@ pub(super) fn is_poisoned(vfs: &dyn Vfs, paths: &Paths) -> Result<bool> {
     }
 }
 
-fn write_poison(log: &Log, why: &str) -> Result<()> {
+pub(super) fn write_poison(log: &Log, why: &str) -> Result<()> {
     let path = log.paths.poison();
     let text = format!(
         "A sync of this log failed: {why}.\nEvents after {} may be lost by a power cut. See format-spec/recovery.md.\n\
@@ -434,6 +454,6 @@ pub(crate) fn poison_finding(paths: &Paths, durable: u64) -> Finding {
         message:
             "a sync failed: what was appended since may not survive a power cut, although it can be read"
                 .into(),
-        remedy: "check the disk and copy the store elsewhere; the workspace stays readable, and nothing is appended",
+        remedy: "check the disk; the next writer copies the log forward into fresh blocks, or run `foldlog repair --apply`",
     }
 }
