@@ -322,6 +322,9 @@ impl Log {
         // A copy of the segment may stand in its place, and the file itself be gone.
         let forward = matches!(&tail, Err(e) if matches!(e.kind(), ErrorKind::StoreReplaced { .. }))
             && self.went_forward(view);
+        if !forward && let Err(e) = tail {
+            return Err(self.lost_or(e));
+        }
         let moved = view.state.epochs().len() != epochs || view.chain.len() != segments || forward;
         if moved && view.chain_is_replaced(&*self.vfs, &self.paths)? {
             let writing = self.session.is_some();
@@ -462,7 +465,7 @@ impl Log {
             let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
             return Err(Error::new(kind, "write", &finding.file));
         }
-        self.check_paths(writer, &view, PATHS_CHECKED_FOR)?;
+        self.check_paths(writer, &view, PATHS_CHECKED_FOR).map_err(|e| self.lost_or(e))?;
         Ok((held, view, file_len))
     }
 

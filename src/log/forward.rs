@@ -237,6 +237,17 @@ impl Log {
         })
     }
 
+    /// What was read from a file and is not there any more may have been dropped by a failed sync: then the next write
+    /// recovers, and nobody has replaced anything.
+    pub(super) fn lost_or(&self, error: Error) -> Error {
+        let replaced = matches!(error.kind(), ErrorKind::StoreReplaced { .. });
+        if replaced && super::sync::is_poisoned(&*self.vfs, &self.paths).unwrap_or(false) {
+            self.durable.find_poison();
+            return self.lost();
+        }
+        error
+    }
+
     /// Whether a segment has been removed because a copy stands for it: what its sync says is of no interest.
     pub(super) fn is_superseded(&self, active: &Active) -> Result<bool> {
         Ok(active.file.stat().context("look at", &active.path)?.links == 0)

@@ -116,6 +116,11 @@ impl Durable {
         self.poisoned.load(Ordering::Acquire)
     }
 
+    /// Somebody's sync has failed.
+    pub(super) fn find_poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
     /// A recovery has made everything durable that can be read.
     pub(super) fn clear_poison(&self) {
         self.poison_unwritten.store(false, Ordering::Release);
@@ -243,7 +248,7 @@ impl Log {
     /// Whether a sync has failed in any process.
     fn check_poison(&self) -> Result<()> {
         if self.durable.is_poisoned() || is_poisoned(&*self.vfs, &self.paths)? {
-            self.durable.poisoned.store(true, Ordering::Release);
+            self.durable.find_poison();
             return Err(self.lost());
         }
         Ok(())
