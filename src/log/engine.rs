@@ -112,7 +112,15 @@ impl Log {
     ) -> Result<(Arc<Log>, OpenReport)> {
         let barrier = barrier.or_else(|| meta.write_barrier().map(|bad| bad.to_string()));
         let session = session.filter(|_| barrier.is_none());
-        let (view, walk) = read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())?;
+        let (view, walk, unread) = match read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())
+        {
+            Ok((view, walk)) => (view, walk, None),
+            // A failed sync may have cost what cannot be read; recovery says whether that was vouched for.
+            Err(e) if session.is_some() && matches!(e.kind(), ErrorKind::Io) => {
+                (View::empty(settings.fold), Walk::default(), Some(e))
+            }
+            Err(e) => return Err(e),
+        };
         let mut report = report(&view, &walk);
         if settings.recovery == Recovery::Strict
             && let Some(finding) = &walk.damage
@@ -167,8 +175,11 @@ impl Log {
             log.note(finding.clone());
         }
         if poisoned && log.recover_at_open() {
-            report.findings.retain(|finding| finding.code != "poisoned");
+            report = OpenReport { verdict: Some(Verdict::CleanEnd), ..log.report() };
+            report.findings.retain(|finding| finding.code != "poisoned" && finding.code != "recovered");
             report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "recovered").cloned());
+        } else if let Some(e) = unread {
+            return Err(e);
         } else if !walk.is_clean() || walk.unfinished.is_some() {
             let healed = log.try_mend();
             report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "healed").cloned());

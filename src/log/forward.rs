@@ -237,11 +237,11 @@ impl Log {
         })
     }
 
-    /// What was read from a file and is not there any more may have been dropped by a failed sync: then the next write
-    /// recovers, and nobody has replaced anything.
+    /// What was read from a file and is not there any more, or cannot be read, may have been dropped by a failed sync:
+    /// then the next write recovers, and nobody has replaced anything.
     pub(super) fn lost_or(&self, error: Error) -> Error {
-        let replaced = matches!(error.kind(), ErrorKind::StoreReplaced { .. });
-        if replaced && super::sync::is_poisoned(&*self.vfs, &self.paths).unwrap_or(false) {
+        let lost = matches!(error.kind(), ErrorKind::StoreReplaced { .. } | ErrorKind::Io);
+        if lost && super::sync::is_poisoned(&*self.vfs, &self.paths).unwrap_or(false) {
             self.durable.find_poison();
             return self.lost();
         }

@@ -276,10 +276,13 @@ pub fn walk(
 /// [`ErrorKind::NotYet`] if neither came about, as while segments are being rewritten all the time.
 pub fn stable<T>(paths: &Paths, mut fold: impl FnMut() -> Result<(T, Walk)>) -> Result<(T, Walk)> {
     let mut fold = || {
-        // A segment may be replaced by a copy, and removed, between the listing and the reading (R10).
+        // A segment may be replaced by a copy, and removed, between the listing and the reading (R10). On Windows a
+        // name whose file others still have open cannot be opened.
         for _ in 1..LISTINGS_MAX {
             match fold() {
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound { .. }) && e.path() != paths.log() => {}
+                Err(e)
+                    if matches!(e.kind(), ErrorKind::NotFound { .. } | ErrorKind::Permission)
+                        && e.path() != paths.log() => {}
                 looked => return looked,
             }
         }

@@ -266,7 +266,9 @@ impl Log {
         let from = if vouched > active.header.base_lpos { active.header.offset(vouched) } else { 0 };
         if from < view.at.offset {
             let mut bytes = vec![0; usize::try_from(view.at.offset - from).unwrap_or(0)];
-            let n = read_full(&*active.file, &mut bytes, from).context("read again", &active.path)?;
+            let n = read_full(&*active.file, &mut bytes, from)
+                .context("read again", &active.path)
+                .map_err(|e| self.lost_or(e))?;
             let bytes = bytes.get(..n).unwrap_or_default();
             write_full(&*active.file, bytes, from)
                 .map_err(|(_, e)| Error::io(e, "write again", &active.path))?;

@@ -396,6 +396,34 @@ fn frames_that_cannot_be_read_again_end_the_history() {
     }
 }
 
+/// A commit whose frame went behind what can be read no more is cut by the recovery that its own acknowledgement makes:
+/// it is not called durable because positions beyond it are.
+#[test]
+fn commit_that_a_recovery_has_cut_is_not_acknowledged() {
+    let machine = machine_with(Profile::Linux, 1, &[]);
+    let open = |label: &str| open_on(&machine.process(label), options()).unwrap();
+    let (first, second) = (open("first"), open("second"));
+    for n in 1..=4 {
+        assert_eq!(commit(&first.1, n, D).unwrap(), Seq(n));
+    }
+    for n in 5..=12 {
+        let _ = commit(&second.1, n, D).unwrap();
+    }
+    for n in 13..=30 {
+        let _ = commit(&second.1, n, B).unwrap();
+    }
+    machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path("/log/0"));
+    first.1.flush().unwrap_err();
+    machine.evict();
+    // Small enough for the recovery's own frames to reach beyond its place.
+    let error = put(&second.1, D, "k", "x").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::DurabilityLost { .. }), "{error}");
+    let there = bodies(&machine.process("x"));
+    assert!(there.len() >= 12 && !there.contains(&"x".to_owned()), "{there:?}");
+    let again = put(&second.1, D, "k", "y").or_else(|_| put(&second.1, D, "k", "y")).unwrap();
+    assert_eq!(again.first.0, there.len() as u64 + 1);
+}
+
 /// What was acknowledged as durable and cannot be read now is not cut: the workspace stays as it is until it can.
 #[test]
 fn durable_frames_that_cannot_be_read_are_waited_for() {
