@@ -318,7 +318,7 @@ impl ErrorKind {
                 "close all handles and open the store again; if a sync or restore tool did it, see format-spec/how-to-corrupt.md"
             }
             ErrorKind::DurabilityLost { .. } => {
-                "the workspace is readable only, and this release cannot mend that; check the disk and copy the store to a good one"
+                "everything stays readable; check the disk and its space: the next write copies the log into fresh blocks and goes on, and so does `foldlog repair --apply`"
             }
             ErrorKind::NotDurable { .. } => {
                 "do not send it again; make it durable with a flush once the reason is gone"
@@ -381,6 +381,11 @@ impl Error {
     /// An error with its place.
     pub(crate) fn new(kind: ErrorKind, act: &'static str, path: &Path) -> Self {
         Error(Box::new(Inner { kind, act, path: path.to_path_buf(), source: None }))
+    }
+
+    /// An error with its place and the reason for it.
+    pub(crate) fn with_source(kind: ErrorKind, act: &'static str, path: &Path, source: io::Error) -> Self {
+        Error(Box::new(Inner { kind, act, path: path.to_path_buf(), source: Some(source) }))
     }
 
     /// A system error with its place, sorted into the kinds that have a remedy of their own.

@@ -217,6 +217,7 @@ impl Log {
                     // Every other error of a commit says that nothing of it stands.
                     _ => Error::new(ErrorKind::NotDurable { seq, why: e.to_string() }, "sync", e.path()),
                 })?;
+                self.still_stands(receipt.cursor)?;
                 receipt.durable = true;
             }
             Durability::Interval(ms) => {

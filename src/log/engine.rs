@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use super::batch::Batch;
 use super::blobs::Folders;
+use super::classify::Verdict;
 use super::commit::{Queue, Spare};
 use super::control::{Block, ControlBlock};
 use super::control_frame::Control;
 use super::envelope::Commit;
 use super::finding::{Finding, Severity};
 use super::format::{WORD_DIRTY, WORD_HOLDER, WORD_POISON, WORD_TAIL};
+use super::forward::Forward;
 use super::health::{Health, OpenReport, Status};
 use super::keep::{Keeping, Kept};
 use super::lanes::Lanes;
@@ -111,6 +113,7 @@ pub struct Log {
     pub(super) lanes: Lanes,
     pub(super) reserve: super::reserve::Reserving,
     pub(super) blob_folders: Folders,
+    pub(super) forward: Forward,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
     /// Whether there is any, to be looked at without the lock.
@@ -138,7 +141,15 @@ impl Log {
     ) -> Result<(Arc<Log>, OpenReport)> {
         let barrier = barrier.or_else(|| meta.write_barrier().map(|bad| bad.to_string()));
         let session = session.filter(|_| barrier.is_none());
-        let (view, walk) = read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())?;
+        let (view, walk, unread) = match read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())
+        {
+            Ok((view, walk)) => (view, walk, None),
+            // A failed sync may have cost what cannot be read; recovery says whether that was vouched for.
+            Err(e) if session.is_some() && matches!(e.kind(), ErrorKind::Io) => {
+                (View::empty(settings.fold), Walk::default(), Some(e))
+            }
+            Err(e) => return Err(e),
+        };
         let mut report = report(&view, &walk);
         if settings.recovery == Recovery::Strict
             && let Some(finding) = &walk.damage
@@ -196,6 +207,7 @@ impl Log {
             lanes: Lanes::new(),
             reserve: super::reserve::Reserving::default(),
             blob_folders: Folders::default(),
+            forward: Forward::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),
@@ -206,7 +218,13 @@ impl Log {
         for finding in &report.findings {
             log.note(finding.clone());
         }
-        if !walk.is_clean() || walk.unfinished.is_some() {
+        if poisoned && log.recover_at_open() {
+            report = OpenReport { verdict: Some(Verdict::CleanEnd), ..log.report() };
+            report.findings.retain(|finding| finding.code != "poisoned" && finding.code != "recovered");
+            report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "recovered").cloned());
+        } else if let Some(e) = unread {
+            return Err(e);
+        } else if !walk.is_clean() || walk.unfinished.is_some() {
             let healed = log.try_mend();
             report.findings.extend(log.untold.lock().iter().filter(|f| f.code == "healed").cloned());
             match healed {
@@ -287,6 +305,7 @@ impl Log {
 
     fn status(&self) -> Status {
         let view = self.view.read();
+        self.forget_poison(&view);
         if self.durable.is_poisoned() {
             Status::DurabilityLost
         } else if view.damage.is_some() {
@@ -392,13 +411,20 @@ impl Log {
             self.meta.log_id,
             &self.settings.vocabulary,
             open_for(self.session.is_some()),
-        )?;
-        let moved = view.state.epochs().len() != epochs || view.chain.len() != segments;
+        );
+        // A copy of the segment may stand in its place, and the file itself be gone.
+        let forward = matches!(&tail, Err(e) if matches!(e.kind(), ErrorKind::StoreReplaced { .. }))
+            && self.went_forward(view);
+        if !forward && let Err(e) = tail {
+            return Err(self.lost_or(e));
+        }
+        let moved = view.state.epochs().len() != epochs || view.chain.len() != segments || forward;
         if moved && view.chain_is_replaced(&*self.vfs, &self.paths)? {
             let writing = self.session.is_some();
             let (fresh, walk) =
                 read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, writing)?;
             *view = fresh;
+            self.forget_poison(view);
             walk.findings.into_iter().for_each(|finding| self.note(finding));
             return view.catch_up(
                 &*self.vfs,
@@ -408,7 +434,7 @@ impl Log {
                 open_for(writing),
             );
         }
-        Ok(tail)
+        tail
     }
 
     /// Folds the log from its first event.
@@ -432,8 +458,17 @@ impl Log {
         }
     }
 
-    /// Refuses what this handle cannot do anyway, before any lock is taken.
+    /// Refuses what this handle cannot do anyway, before any lock is taken, and recovers from a failed sync.
     pub(super) fn check_writable(&self) -> Result<&Arc<LockFile>> {
+        self.check_fork()?;
+        if self.lock.is_some() && self.barrier.is_none() {
+            self.recover_if_poisoned()?;
+        }
+        self.may_write()
+    }
+
+    /// The same with the in-process mutex held.
+    pub(super) fn may_write(&self) -> Result<&Arc<LockFile>> {
         self.check_fork()?;
         let refuse = |kind| Err(Error::new(kind, "write", self.paths.dir()));
         if let Some(reason) = &self.barrier {
@@ -494,7 +529,7 @@ impl Log {
         let _ = self.control.with(|block| block.store(super::format::WORD_BOOT, u64::from_le_bytes(word)));
     }
 
-    fn new_epoch(&self) -> Result<Control> {
+    pub(super) fn new_epoch(&self) -> Result<Control> {
         let mut epoch = [0; 8];
         self.vfs.random(&mut epoch).context("draw an epoch for", self.paths.dir())?;
         Ok(Control::Epoch { epoch: u64::from_le_bytes(epoch).max(1) })

@@ -48,7 +48,7 @@ impl Log {
         patience: Duration,
         understanding: bool,
     ) -> Result<Entered<'a>> {
-        let lock = self.check_writable()?;
+        let lock = self.may_write()?;
         let now = self.vfs.monotonic();
         writer.before = std::mem::replace(&mut writer.entered, now);
         if understanding {
@@ -116,7 +116,7 @@ impl Log {
             let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
             return Err(Error::new(kind, "write", &finding.file));
         }
-        self.check_paths(writer, &view, PATHS_CHECKED_FOR)?;
+        self.check_paths(writer, &view, PATHS_CHECKED_FOR).map_err(|e| self.lost_or(e))?;
         self.tell_tail(writer, &view);
         if dirty && let Some(block) = writer.words(self) {
             block.store(WORD_DIRTY, 0);
@@ -152,7 +152,7 @@ impl Log {
     }
 
     /// The control block of this acquisition; with the per-commit words in use there must be one. LOCK is held.
-    fn take_block(&self, writer: &mut Writer) -> Result<()> {
+    pub(super) fn take_block(&self, writer: &mut Writer) -> Result<()> {
         let fresh = |then: Duration| writer.entered.saturating_sub(then) < PATHS_CHECKED_FOR;
         if writer.block.is_none() || !writer.paths_checked.is_some_and(fresh) {
             writer.block = if self.uses_words() {

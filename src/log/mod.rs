@@ -19,6 +19,7 @@ pub mod envelope;
 pub mod finding;
 pub mod fold;
 pub mod format;
+mod forward;
 pub mod frame;
 mod heal;
 mod health;

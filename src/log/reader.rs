@@ -23,6 +23,9 @@ use crate::vfs::{FileKind, Open, Vfs, read_full};
 /// Longest segment that is read.
 const SEGMENT_LEN_MAX: u64 = 1 << 30;
 
+/// How often a log is listed again because a file that was listed is gone.
+const LISTINGS_MAX: u32 = 8;
+
 /// How far a walk goes where something is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -272,6 +275,19 @@ pub fn walk(
 /// # Errors
 /// [`ErrorKind::NotYet`] if neither came about, as while segments are being rewritten all the time.
 pub fn stable<T>(paths: &Paths, mut fold: impl FnMut() -> Result<(T, Walk)>) -> Result<(T, Walk)> {
+    let mut fold = || {
+        // A segment may be replaced by a copy, and removed, between the listing and the reading (R10). On Windows a
+        // name whose file others still have open cannot be opened.
+        for _ in 1..LISTINGS_MAX {
+            match fold() {
+                Err(e)
+                    if matches!(e.kind(), ErrorKind::NotFound { .. } | ErrorKind::Permission)
+                        && e.path() != paths.log() => {}
+                looked => return looked,
+            }
+        }
+        fold()
+    };
     let mut last = fold()?;
     if last.1.is_clean() {
         return Ok(last);
@@ -337,13 +353,6 @@ fn choose(
     let could_answer = |found: &Found| {
         found.name.generation > 0 || before.is_none_or(|(seal, _)| found.name.id == seal.next_segment_id)
     };
-    if reach == Reach::Intact
-        && let Some(i) =
-            candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))) && could_answer(f))
-        && let Found { header: Err(Unusable::Io(source)), path, .. } = candidates.swap_remove(i)
-    {
-        return Err(Error::io(source, "read", &path));
-    }
     let fits = |found: &Found| {
         found.header.as_ref().is_ok_and(|h| {
             h.state == SegmentState::Live
@@ -352,6 +361,16 @@ fn choose(
     };
     let best =
         candidates.iter().enumerate().filter(|(_, f)| fits(f)).max_by_key(|(_, f)| f.name).map(|(i, _)| i);
+    // What cannot be read does not matter where a higher generation stands for it: it may be on its way out, too.
+    let newest = best.and_then(|i| candidates.get(i)).map(|best| best.name.generation);
+    let could_be_next = |f: &Found| newest.is_none_or(|newest| f.name.generation > newest) && could_answer(f);
+    if reach == Reach::Intact
+        && let Some(i) =
+            candidates.iter().position(|f| matches!(f.header, Err(Unusable::Io(_))) && could_be_next(f))
+        && let Found { header: Err(Unusable::Io(source)), path, .. } = candidates.swap_remove(i)
+    {
+        return Err(Error::io(source, "read", &path));
+    }
     if let Some(i) = best {
         let chosen = candidates.swap_remove(i);
         for other in candidates.iter().filter(|f| fits(f)) {
@@ -490,8 +509,15 @@ fn why_unusable(unusable: Option<&Unusable>) -> String {
 }
 
 fn leftover(found: Found, walk: &mut Walk) {
+    let replaced = |name: &SegmentName| {
+        let stands =
+            |s: &Walked| s.header.ordinal_a <= name.ordinal_a && s.header.ordinal_b >= name.ordinal_b;
+        walk.segments.iter().any(|s| stands(s) && s.header.generation > name.generation)
+    };
     match found.header {
         Ok(_) => walk.leftovers.push(found.path),
+        // Removed while others have it open.
+        Err(Unusable::Io(_)) if replaced(&found.name) => walk.leftovers.push(found.path),
         Err(why) => {
             let finding = Finding {
                 severity: Severity::Warning,

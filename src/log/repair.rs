@@ -124,7 +124,7 @@ impl Log {
     /// Mends what [`Log::plan_repair`] tells of.
     ///
     /// # Errors
-    /// [`ErrorKind::DurabilityLost`] after a failed sync: this release cannot copy such a log forward.
+    /// [`ErrorKind::DurabilityLost`] after a failed sync, if the log could not be copied forward either.
     /// [`ErrorKind::TooNew`], [`ErrorKind::NoSpace`] (nothing is changed before the copy in quarantine is synced),
     /// [`ErrorKind::Busy`], system errors. A repair that was interrupted is taken up by the next one.
     ///
@@ -137,7 +137,7 @@ impl Log {
     /// # Concurrency
     /// Live processes may go on meanwhile; they rebuild their views when they meet the Epoch it ends with.
     pub fn repair(&self) -> Result<RepairReport> {
-        let lock = self.check_writable()?;
+        let lock = self.check_to_repair()?;
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let patience = self.settings.lock_timeout;
         let _compacting = compact.acquire(patience).map_err(|e| self.name_holder(e))?;
@@ -160,6 +160,8 @@ impl Log {
         }
         drop(view);
         drop(held);
+        self.forget_tries();
+        self.recover(&mut writer, patience)?;
         if !report.steps.is_empty() {
             self.end_with_epoch(&mut writer)?;
         }
@@ -438,7 +440,7 @@ impl Log {
         file.sync_data().context("sync", path)
     }
 
-    fn go_live_synced(&self, header: &SegmentHeader) -> Result<()> {
+    pub(super) fn go_live_synced(&self, header: &SegmentHeader) -> Result<()> {
         let path = self.paths.segment(&header.file_name());
         let file = self.vfs.open(&path, Open::Write).context("open", &path)?;
         write_full(&*file, &header.encode(), 0).map_err(|(_, e)| Error::io(e, "take into use", &path))?;

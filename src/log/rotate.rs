@@ -205,7 +205,7 @@ impl Log {
     }
 
     /// Successors of the same ordinal that others had prepared are in nobody's way, but would stay for ever.
-    fn remove_other_successors(&self, chosen: &SegmentName) {
+    pub(super) fn remove_other_successors(&self, chosen: &SegmentName) {
         let Ok(entries) = self.vfs.list(&self.paths.log()) else { return };
         for name in entries.iter().filter_map(|entry| SegmentName::parse(&entry.name)) {
             if name.ordinal_a == chosen.ordinal_a && name.generation == 0 && name.id != chosen.id {
@@ -273,7 +273,7 @@ impl Log {
     }
 
     /// What is in a successor that was never taken into use is a tail like any other, from its first byte.
-    fn clear_successor(
+    pub(super) fn clear_successor(
         &self,
         view: &mut View,
         active: &Active,

@@ -497,6 +497,8 @@ impl State {
     pub(crate) fn apply_control(&mut self, seq: u64, control: &Control) {
         match control {
             Control::Epoch { epoch } => self.epochs.push((Seq(seq), *epoch)),
+            // Without a name it says that a failed sync was recovered from, and nothing was cut.
+            Control::RecoveryMark(mark) if mark.note.is_empty() => {}
             Control::RecoveryMark(mark) => self.notes.push(mark.note.clone()),
             Control::Gap { from, to } => {
                 self.gaps.push((Seq(*from), Seq(*to)));
@@ -510,6 +512,7 @@ impl State {
     pub(crate) fn undo_control(&mut self, control: &Control) {
         match control {
             Control::Epoch { .. } => drop(self.epochs.pop()),
+            Control::RecoveryMark(mark) if mark.note.is_empty() => {}
             Control::RecoveryMark(_) => drop(self.notes.pop()),
             // Repair alone writes Gaps, into files of its own; the others change nothing.
             Control::Gap { .. } | Control::Seal(_) | Control::Mark { .. } => {}

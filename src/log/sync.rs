@@ -124,13 +124,24 @@ impl Durable {
     }
 
     /// After a sync, or for what a frame or a header vouches for.
-    fn raise(&self, lpos: u64, seq: u64) {
+    pub(super) fn raise(&self, lpos: u64, seq: u64) {
         self.seq.fetch_max(seq, Ordering::AcqRel);
         self.lpos.fetch_max(lpos, Ordering::AcqRel);
     }
 
     pub(super) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Somebody's sync has failed.
+    pub(super) fn find_poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// A recovery has made everything durable that can be read.
+    pub(super) fn clear_poison(&self) {
+        self.poison_unwritten.store(false, Ordering::Release);
+        self.poisoned.store(false, Ordering::Release);
     }
 
     /// Asks for a sync within so many milliseconds.
@@ -215,14 +226,12 @@ impl Log {
         self.make_durable_by(receipt.behind.0, receipt.last().0, Some(until), Proof::Any)
     }
 
-    /// Returns once everything up to `lpos` (events up to `seq`) is durable. No lock of the engine is held.
-    pub(super) fn make_durable(&self, lpos: u64, seq: u64) -> Result<()> {
-        self.make_durable_by(lpos, seq, None, Proof::Any)
-    }
-
+    /// Returns once everything up to `lpos` (events up to `seq`) is durable, unless the log moves to another file
+    /// meanwhile ([`Log::make_durable`]). No lock of the engine is held.
+    ///
     /// One thread of a process at a time sees to it: it tries for a lane, and looks meanwhile whether the sync of some
     /// other process was enough. The others are covered by what it achieves, or come next.
-    pub(super) fn make_durable_by(
+    pub(super) fn sync_up_to(
         &self,
         lpos: u64,
         seq: u64,
@@ -256,7 +265,7 @@ impl Log {
             if proof == Proof::Any && self.is_told_durable(lpos)? {
                 return Ok(());
             }
-            let Some(active) = self.syncable(&is_done)? else { continue };
+            let Some(active) = self.syncable(lpos, &is_done)? else { continue };
             self.extend_reserve(&active);
             match self.try_lane()? {
                 Some((lane, held)) => {
@@ -272,16 +281,19 @@ impl Log {
 
     /// The segment with the end of the log, everything in which has been written through this process's descriptor or
     /// vouched for; `None` if what is wanted was found meanwhile to lie in an earlier one.
-    fn syncable(&self, is_done: &dyn Fn() -> bool) -> Result<Option<Arc<Active>>> {
+    fn syncable(&self, lpos: u64, is_done: &dyn Fn() -> bool) -> Result<Option<Arc<Active>>> {
         loop {
-            let (active, sealed) = {
+            let (active, sealed, end) = {
                 let view = self.view.read();
-                (view.active.clone(), view.durable_before())
+                (view.active.clone(), view.durable_before(), view.end_lpos())
             };
             // Whatever lies before a live segment was synced before that segment's header was written.
             self.durable.raise(sealed.0, sealed.1);
             if is_done() {
                 return Ok(None);
+            }
+            if end < lpos {
+                return Err(self.lost()); // a recovery could not read it again
             }
             if let Some(active) = active.filter(|active| active.owns_bytes()) {
                 return Ok(Some(active));
@@ -324,6 +336,9 @@ impl Log {
         proof: Proof,
     ) -> Result<bool> {
         self.check_poison()?;
+        if self.is_superseded(active)? {
+            return Err(Error::new(ErrorKind::NotYet, "sync", &active.path));
+        }
         if self.is_suspect(lane) {
             active.owns_bytes.store(false, Ordering::Release);
             return Ok(false);
@@ -336,6 +351,7 @@ impl Log {
         }
         let begun = self.begin_sync(lane);
         if let Err(source) = active.file.sync_data() {
+            self.forward.failed_in(active);
             self.poison(&source.to_string());
             return Err(self.lost());
         }
@@ -373,6 +389,7 @@ impl Log {
             self.own_bytes(view, active)?;
             let begun = self.begin_sync(UNDER_LOCK);
             if let Err(source) = active.file.sync_data() {
+                self.forward.failed_in(active);
                 self.poison(&source.to_string());
                 return Err(self.lost());
             }
@@ -387,7 +404,7 @@ impl Log {
         Ok(())
     }
 
-    fn lost(&self) -> Error {
+    pub(super) fn lost(&self) -> Error {
         let from = Seq(self.durable.seq() + 1);
         Error::new(ErrorKind::DurabilityLost { from }, "sync", &self.paths.log())
     }
@@ -396,7 +413,7 @@ impl Log {
     pub(super) fn check_poison_word(&self) -> Result<()> {
         let word = self.control.with(|block| block.position(WORD_POISON)).flatten();
         if self.durable.is_poisoned() || word.is_some() {
-            self.durable.poisoned.store(true, Ordering::Release);
+            self.durable.find_poison();
             return Err(self.lost());
         }
         Ok(())
@@ -406,7 +423,7 @@ impl Log {
     pub(super) fn check_poison(&self) -> Result<()> {
         self.check_poison_word()?;
         if is_poisoned(&*self.vfs, &self.paths)? {
-            self.durable.poisoned.store(true, Ordering::Release);
+            self.durable.find_poison();
             return Err(self.lost());
         }
         Ok(())
@@ -427,10 +444,8 @@ impl Log {
             && !self.write_again(view, active, from)?
             && (from == 0 || !self.write_again(view, active, 0)?)
         {
-            return Err(super::view::replaced(
-                active,
-                "the frames that were read from it are no longer there",
-            ));
+            let gone = super::view::replaced(active, "the frames that were read from it are no longer there");
+            return Err(self.lost_or(gone));
         }
         self.own_names()?;
         active.owns_bytes.store(true, Ordering::Release);
@@ -441,7 +456,9 @@ impl Log {
     /// nothing was written: a system that has lost pages to a failed sync reads something else from the disk.
     fn write_again(&self, view: &View, active: &Active, from: u64) -> Result<bool> {
         let mut bytes = vec![0; usize::try_from(view.at.offset - from).unwrap_or(0)];
-        let n = read_full(&*active.file, &mut bytes, from).context("read again", &active.path)?;
+        let n = read_full(&*active.file, &mut bytes, from)
+            .context("read again", &active.path)
+            .map_err(|e| self.lost_or(e))?;
         let frames = if from == 0 { HEADER_LEN } else { 0 };
         let chain = bytes
             .get(frames..n)
@@ -501,6 +518,9 @@ impl Log {
             self.mark()?;
             self.durable.mark_at.clear(due);
         } else if self.durable.sync_at.is_over(now) {
+            if self.durable.is_poisoned() {
+                return Err(self.lost());
+            }
             self.flush()?;
         }
         self.tell();
@@ -511,6 +531,9 @@ impl Log {
     ///
     /// Nothing is written if a Mark stands there already, or if somebody else is writing: then the log is not quiet.
     pub(super) fn mark(&self) -> Result<()> {
+        if self.durable.is_poisoned() {
+            return Err(self.lost()); // recovery is for whoever has something to write
+        }
         self.refresh()?;
         let marked = self.view.read().ends_with_mark;
         if marked {
@@ -582,7 +605,7 @@ pub(super) fn is_poisoned(vfs: &dyn Vfs, paths: &Paths) -> Result<bool> {
     }
 }
 
-fn write_poison(log: &Log, why: &str) -> Result<()> {
+pub(super) fn write_poison(log: &Log, why: &str) -> Result<()> {
     let path = log.paths.poison();
     let text = format!(
         "A sync of this log failed: {why}.\nEvents after {} may be lost by a power cut. See format-spec/recovery.md.\n\
@@ -611,6 +634,6 @@ pub(crate) fn poison_finding(paths: &Paths, durable: u64) -> Finding {
         message:
             "a sync failed: what was appended since may not survive a power cut, although it can be read"
                 .into(),
-        remedy: "check the disk and copy the store elsewhere; the workspace stays readable, and nothing is appended",
+        remedy: "check the disk; the next writer copies the log forward into fresh blocks, or run `foldlog repair --apply`",
     }
 }

@@ -353,13 +353,18 @@ impl View {
             SegmentName { ordinal_a: ordinal, ordinal_b: ordinal, generation: 0, id: seal.next_segment_id };
         let mut candidates = vec![plain];
         let dir = paths.log();
-        let mut listed = false;
+        let (mut listed, mut refused) = (false, None);
         loop {
             for name in &candidates {
                 let path = paths.segment(name);
                 let file = match vfs.open(&path, how) {
                     Ok(file) => file,
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                    // On Windows it may have been removed and still be open somewhere.
+                    Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                        refused = Some(Error::io(e, "open", &path));
+                        continue;
+                    }
                     Err(e) => return Err(Error::io(e, "open", &path)),
                 };
                 let mut head = [0; HEADER_LEN];
@@ -387,7 +392,7 @@ impl View {
                 return Ok(true);
             }
             if listed {
-                return Ok(false);
+                return refused.map_or(Ok(false), Err);
             }
             // It may have been rewritten: then a higher generation stands for it.
             listed = true;

@@ -10,6 +10,7 @@ use super::{create, read_workspace_meta};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::bytes::content_len;
 use crate::log::classify::{Hints, Place, Verdict, classify};
+use crate::log::control_frame::Control;
 use crate::log::finding::{Finding, Severity};
 use crate::log::format::{FORMAT, SEGMENT_HEADER_LEN};
 use crate::log::frame::{Frame, NotAFrame};
@@ -73,6 +74,7 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
         findings.push(finding);
     }
     let mut seen = (0, 0);
+    let mut recovered = Vec::new();
     let mut durable = None;
     let mut look = || {
         durable = reader::durable_word(vfs, &paths, log);
@@ -86,6 +88,11 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
             let place = (frame.header.ordinal_a, *offset);
             if place > seen {
                 seen = place;
+                if let Content::Control(Control::RecoveryMark(mark)) = &frame.located.content
+                    && mark.note.is_empty()
+                {
+                    recovered.push(recovered_finding(frame.path, *offset, header.seq));
+                }
                 visit(frame);
             }
         })?;
@@ -106,10 +113,24 @@ pub fn workspace(vfs: &dyn Vfs, dir: &Path, visit: &mut dyn FnMut(&Visit<'_, '_>
         })?;
     }
     findings.extend(walk.findings.iter().cloned());
+    findings.append(&mut recovered);
     if vfs.stat(&paths.poison()).is_ok() {
         findings.push(crate::log::poison_finding(&paths, walk.vouched));
     }
     Ok(Inspection { log, meta, durable_seq: durable_seq.max(walk.vouched), walk, findings })
+}
+
+/// What a RecoveryMark that names no note tells of.
+fn recovered_finding(path: &Path, offset: u64, seq: u64) -> Finding {
+    Finding {
+        severity: Severity::Notice,
+        code: "recovered",
+        file: path.into(),
+        offset: Some(offset),
+        seq: Some(seq),
+        message: "a sync had failed: everything before was copied into fresh blocks".into(),
+        remedy: "nothing to do here; check the disk if that was not done yet",
+    }
 }
 
 /// The blobs that events name, gathered while frames are visited, to be checked behind that.

@@ -443,14 +443,17 @@ fn full_disk_leaves_nothing_half() {
 }
 
 #[test]
-fn poisoned_workspace_stores_no_blobs_and_has_those_it_has() {
+fn poisoned_workspace_stores_no_blobs_before_it_is_copied_and_has_those_it_has() {
     let machine = machine();
     let (_store, workspace) = open_on(&machine.process("w"), options()).unwrap();
     let id = workspace.put_blobs(&[b"x"]).unwrap()[0];
     machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path(".seg"));
+    machine.fault(Fault::on(Op::Create, Effect::Eio).path("/log/.new-"));
     commit(&workspace, Durability::Durable, "a", vec![id]).unwrap_err();
     assert_eq!(kind(&workspace.put_blobs(&[b"y"]).unwrap_err()), "durability-lost");
     assert_eq!(workspace.blob(&id).unwrap(), b"x");
+    machine.advance(std::time::Duration::from_secs(2));
+    workspace.put_blobs(&[b"y"]).unwrap();
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod counterexamples;
 mod crash_damage;
 mod crash_enumeration;
 mod crash_faults;
+mod crash_forward;
 mod crash_oracle;
 mod crash_stories;
 mod damage_bytes;

@@ -144,56 +144,63 @@ fn each(calls: &str, fault: &str, bound: u64, mut check: impl FnMut(&Path, &[Str
     }
 }
 
-/// P2, CE 6: a failed sync is never retried and believed, by anybody.
+/// P2, CE 6: a failed sync is never retried and believed; the next writer, of this process or another, copies the log
+/// into fresh blocks and goes on.
 #[test]
-fn failed_sync_ends_durability_for_all_processes() {
-    let mut poisoned = 0;
-    each("fdatasync", "error=EIO", 10, |root, lines, what| {
-        let (acked, codes) = outcome(lines);
-        let (poison, hash) = {
+fn failed_sync_is_recovered_from_by_the_next_writer() {
+    let mut failed = 0;
+    each("fdatasync", "error=EIO", 14, |root, lines, what| {
+        let lines: Vec<String> =
+            lines.iter().filter(|line| !line.starts_with("err close")).cloned().collect();
+        let (acked, codes) = outcome(&lines);
+        let (log, hash) = {
             let (_store, ws) = open(root, options().read_only(true));
-            (ws.log().paths().poison(), ws.read(foldlog::State::hash).unwrap())
+            (ws.log().paths().clone(), ws.read(foldlog::State::hash).unwrap())
         };
-        if !poison.exists() {
-            // The sync of a successor in the making: that file never became part of the log.
-            assert_eq!(codes, Vec::<String>::new(), "{what}: {lines:?}");
-            holds(root, &acked, false, what);
-            return;
+        // Otherwise it was the sync of a successor in the making, or of what the close says.
+        failed += usize::from(!codes.is_empty());
+        assert!(codes.iter().all(|code| code == "durability-lost") && codes.len() < 2, "{what}: {lines:?}");
+        if log.poison().exists() {
+            let found =
+                foldlog::store::inspect::workspace(&foldlog::vfs::os::Os, log.dir(), &mut |_| {}).unwrap();
+            assert_eq!(found.worst(), Some(foldlog::Severity::Damage), "{what}");
+        } else if !codes.is_empty() {
+            assert!(lines.contains(&"status healthy".to_owned()), "{what}: {lines:?}");
         }
-        poisoned += 1;
-        assert!(codes.iter().all(|code| code == "durability-lost"), "{what}: {lines:?}");
-        assert!(!codes.is_empty(), "{what}: {lines:?}");
-        // After the first refusal nothing more is acknowledged, not even Buffered.
-        let first = lines.iter().position(|line| line.starts_with("err")).unwrap();
-        assert!(!lines[first..].iter().any(|line| line.starts_with("ok")), "{what}: {lines:?}");
-        holds(root, &acked, true, what);
-        // Others: refused writing, free to read, and POISON stays whatever they do.
         let mut other = start_actor(&[], root, "other", 1000, SEGMENT, "rw");
         other.expect("open");
-        assert_eq!(other.ask("status"), "durability-lost");
-        for level in ["buffered", "durable"] {
-            assert!(other.ask(&format!("commit a b {level}")).starts_with("err durability-lost"), "{what}");
+        assert_eq!(other.ask("status"), "healthy", "{what}");
+        if !log.poison().exists() && codes.is_empty() {
+            assert_eq!(other.ask("hash"), format!("ok {hash}"), "{what}");
         }
-        assert!(other.ask("flush").starts_with("err durability-lost"));
-        assert_eq!(other.ask("hash"), format!("ok {hash}"), "{what}");
+        assert!(other.ask("commit a b durable").ends_with("durable"), "{what}");
         other.tell("quit");
         other.ended();
-        assert!(poison.exists(), "{what}: POISON is gone");
+        assert!(!log.poison().exists(), "{what}: POISON is left");
+        holds(root, &acked, true, what);
+        let found =
+            foldlog::store::inspect::workspace(&foldlog::vfs::os::Os, log.dir(), &mut |_| {}).unwrap();
+        assert!(found.worst() <= Some(foldlog::Severity::Notice), "{what}: {:?}", found.findings);
     });
-    assert!(poisoned > 0, "no sync of the log was hit");
+    assert!(failed > if quick() { 0 } else { 2 }, "no sync of the log was hit");
 }
 
-/// A process that had the store open when another one's sync failed finds out before it says Durable.
+/// Where every sync fails nothing is believed and nothing goes on; a process that had the store open, and whose syncs
+/// work, finds out before it says Durable, and copies the log.
 #[test]
 fn poison_reaches_handles_that_are_open_already() {
     let dir = tempfile::tempdir().unwrap();
     let mut other = an_actor(dir.path(), "other", 1000);
     assert_eq!(other.ask("commit a one durable"), "ok 1 durable");
     let Run::Ended(lines) = inject(dir.path(), "fdatasync", "error=EIO:when=1+") else { panic!("it died") };
-    assert!(outcome(&lines).1.contains(&"durability-lost".to_owned()), "{lines:?}");
-    assert!(other.ask("commit a two durable").starts_with("err durability-lost"));
-    assert!(other.ask("commit a three buffered").starts_with("err durability-lost"));
+    let (_, codes) = outcome(&lines);
+    // All commits but the first, and the close.
+    assert_eq!(codes.len() as u64, COMMITS, "{lines:?}");
+    assert!(codes.iter().all(|code| code == "durability-lost"), "{lines:?}");
+    assert_eq!(other.ask("commit a two durable"), "ok 4 durable");
+    assert_eq!(other.ask("commit a three buffered"), "ok 5 seen");
     assert_eq!(other.ask("read k"), format!("value {}", text(2)));
+    assert_eq!(other.ask("status"), "healthy");
 }
 
 #[test]

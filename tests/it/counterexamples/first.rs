@@ -255,7 +255,7 @@ fn newcomer_does_not_believe_a_sync_over_what_an_earlier_one_lost() {
 fn sync_beside_a_failing_one_counts_for_nobody() {
     // One process had the error and had not yet said so; another's sync, on the same pages, succeeded and was believed.
     for profile in [Profile::Mac, Profile::Windows, Profile::Linux] {
-        let mut poisoned = 0;
+        let mut recovered = 0;
         for seed in 0..150 {
             let machine = machine_with(profile, seed, &["0"]);
             machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path(".seg").nth(1 + seed % 5));
@@ -276,13 +276,14 @@ fn sync_beside_a_failing_one_counts_for_nobody() {
             let run = machine.run(seed, vec![program("a"), program("b")], &Plan::new());
             assert_eq!(run.panics(), [""; 0], "{run}");
             let process = machine.process("x");
-            poisoned += usize::from(process.stat(&paths(&process).poison()).is_ok());
+            assert!(process.stat(&paths(&process).poison()).is_err(), "the next commit recovers: {run}");
+            recovered += usize::from(segments(&process).iter().any(|s| s.to_string_lossy().contains("-g1-")));
             let there = bodies(&worst_power_cut(&machine).process("auditor"));
             for ack in acks.into_inner() {
                 assert!(there.contains(&ack), "{profile:?}: {ack} was durable, there are {there:?}; {run}");
             }
         }
-        assert!(poisoned > 100, "{profile:?}: {poisoned} of 150 schedules met the fault");
+        assert!(recovered > 50, "{profile:?}: {recovered} of 150 schedules met the fault");
     }
 }
 
@@ -381,8 +382,8 @@ fn boot_id_decides_nothing() {
     machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path(".seg"));
     assert!(put(&a, Durability::Durable, "a", "3").is_err());
     machine.set_boot_id(Some(100));
-    let refused = put(&b, Durability::Durable, "a", "4").unwrap_err();
-    assert!(matches!(refused.kind(), ErrorKind::DurabilityLost { .. }), "{refused}");
+    assert!(put(&b, Durability::Durable, "a", "4").unwrap().durable, "it has copied the log forward");
+    assert_eq!(bodies(&worst_power_cut(&machine).process("auditor")), ["0", "1", "2", "3", "4"]);
 }
 
 #[test]

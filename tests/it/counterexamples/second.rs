@@ -623,6 +623,9 @@ fn poison_that_cannot_be_left_keeps_its_process_from_writing_and_is_tried_again(
     machine.fault(
         Fault::on(Op::Create, Effect::Fail(std::io::ErrorKind::ReadOnlyFilesystem)).path("POISON").times(2),
     );
+    // Nor is there room for a copy of the log.
+    let full = Effect::Fail(std::io::ErrorKind::StorageFull);
+    machine.fault(Fault::on(Op::Create, full).path("/log/.new-").always());
     let lost = put(&workspace, Durability::Durable, "a", "1").unwrap_err();
     assert!(matches!(lost.kind(), ErrorKind::DurabilityLost { from: Seq(2) }), "{lost}");
     let health = workspace.health();
@@ -643,10 +646,16 @@ fn poison_that_cannot_be_left_keeps_its_process_from_writing_and_is_tried_again(
     assert_eq!(next.health().status, Status::DurabilityLost);
     assert!(put(&next, Durability::Buffered, "a", "no").is_err() && next.flush().is_err());
     assert_eq!(body(&next, "a"), Some("1".into()), "reading goes on");
-    // Nothing clears it but a repair that copies forward, which says that it cannot.
+    // Nothing clears it but copying forward, which repair tries at once.
     let refused = next.log().repair().unwrap_err();
     assert!(matches!(refused.kind(), ErrorKind::DurabilityLost { .. }), "{refused}");
     assert!(is_there());
+    machine.clear_faults();
+    let _ = next.log().repair().unwrap();
+    assert!(!is_there());
+    assert!(put(&next, Durability::Durable, "a", "yes").unwrap().durable);
+    machine.advance(Duration::from_secs(2));
+    assert!(put(&workspace, Durability::Durable, "a", "again").unwrap().durable);
 }
 
 #[test]

@@ -80,7 +80,8 @@ impl Exit {
     /// The exit of the worst finding.
     pub(crate) fn of_severity(worst: Option<Severity>) -> Exit {
         match worst {
-            None => Exit::Fine,
+            // A notice says that nothing is wrong.
+            None | Some(Severity::Notice) => Exit::Fine,
             Some(Severity::Damage) => Exit::Damaged,
             Some(_) => Exit::Findings,
         }

@@ -38,12 +38,7 @@ pub(crate) fn run(global: &Global, verb: &Repair, out: &mut Out) -> Result<Exit,
         told.open_report().findings.iter().for_each(|finding| out.tell(finding));
         let poisoned = told.open_report().findings.iter().any(|finding| finding.code == "poisoned");
         if poisoned {
-            return Err(Failure::Own {
-                code: "durability-lost",
-                message: format!("workspace {name} was poisoned by a failed sync, which repair cannot mend"),
-                remedy: "check the disk and copy the store elsewhere; everything in it can be read".into(),
-                file: Some(reader.workspace_dir(&name)),
-            });
+            return recover(&root, &name, verb, reader, out);
         }
         if !out.json {
             out.line(&format!("{name}: nothing to repair"))?;
@@ -73,6 +68,32 @@ pub(crate) fn run(global: &Global, verb: &Repair, out: &mut Out) -> Result<Exit,
     let lost = report.steps.iter().any(|step| !step.lost.is_empty());
     workspace.close()?;
     Ok(if lost { Exit::Findings } else { Exit::Fine })
+}
+
+/// After a failed sync nothing may be damaged, and yet the log has to be copied into fresh blocks.
+fn recover(
+    root: &std::path::Path,
+    name: &str,
+    verb: &Repair,
+    reader: Store,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    if !verb.apply {
+        out.talk(&format!(
+            "{name}: a sync has failed; foldlog repair --apply, or the next writer, copies the log into fresh blocks"
+        ));
+        return Ok(Exit::Damaged);
+    }
+    drop(reader);
+    let options = Options::default().create(false).label("foldlog repair").vocabulary(Vocabulary::all());
+    let store = Store::open(root, options)?;
+    let workspace = store.workspace_named(name)?;
+    workspace.log().repair()?;
+    workspace.close()?;
+    if !out.json {
+        out.line(&format!("{name}: copied into fresh blocks after a failed sync"))?;
+    }
+    Ok(Exit::Fine)
 }
 
 fn print(name: &str, applied: bool, step: &RepairStep, out: &mut Out) -> Result<(), Failure> {

@@ -65,9 +65,25 @@ fn current_folder_is_the_default() {
 }
 
 #[test]
-fn poisoned_workspace_is_refused() {
+fn poisoned_workspace_is_copied_forward_when_asked() {
     let fixture = Fixture::small();
-    std::fs::write(fixture.folder("one").join("POISON"), b"").unwrap();
-    let run = fixture.look(&["repair", "--workspace", "key:one", "--apply", "--json"]).ends(4);
-    assert!(run.err.contains(r#"{"error":"durability-lost","#), "{}", run.err);
+    let poison = fixture.folder("one").join("POISON");
+    std::fs::write(&poison, b"").unwrap();
+    let run = fixture.look(&["repair", "--workspace", "key:one"]).ends(4);
+    assert!(run.err.contains("a sync has failed"), "{}", run.err);
+    assert!(poison.exists(), "a dry run changes nothing");
+    Run::of(
+        &command()
+            .args(["repair", "--workspace", "key:one", "--apply", "--store"])
+            .arg(fixture.root())
+            .output()
+            .unwrap(),
+    )
+    .ends(0);
+    assert!(!poison.exists());
+    let run = fixture.look(&["verify", "--json"]).ends(0);
+    assert_eq!(
+        (run.json()[0]["code"].as_str(), run.json()[0]["severity"].as_str()),
+        (Some("recovered"), Some("notice"))
+    );
 }
