@@ -5,6 +5,7 @@
 //! it with others, mapped, or word by word through system calls where it cannot or shall not be mapped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::LogId;
 use super::bytes::{Bytes, put};
@@ -100,7 +101,13 @@ pub(super) struct Block {
 
 impl Block {
     /// `None` = there is none, or a file that cannot be one, whatever stands in it.
-    fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, how: Open, mapping: Mapping) -> Result<Option<Block>> {
+    fn open(
+        vfs: &Arc<dyn Vfs>,
+        paths: &Paths,
+        log: LogId,
+        how: Open,
+        mapping: Mapping,
+    ) -> Result<Option<Block>> {
         let path = paths.control();
         let file = match vfs.open(&path, how) {
             Ok(file) => file,
@@ -116,7 +123,7 @@ impl Block {
         let is_mapped = mapped.is_some();
         let words = match mapped {
             Some(words) => words,
-            None => Box::new(ByCalls(file)),
+            None => Box::new(ByCalls { vfs: Arc::clone(vfs), file }),
         };
         let fresh = encode(log);
         let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -147,6 +154,16 @@ impl Block {
     /// Says so again. Under LOCK.
     fn claim(&self) {
         self.identity.iter().for_each(|(at, word)| self.words.store(*at, *word));
+    }
+
+    /// Waits for a word that is still this to be woken.
+    pub(super) fn wait(&self, word: u64, value: u64, time: Duration) {
+        self.words.wait(word, value, time);
+    }
+
+    /// Wakes who waits for a word.
+    pub(super) fn wake(&self, word: u64, count: u32) -> Option<usize> {
+        self.words.wake(word, count)
     }
 
     /// A plain word.
@@ -193,12 +210,15 @@ impl Block {
 /// Words that are read and written by system calls. Two calls are not one: a raise may get lost beside another, which
 /// leaves a hint lower than it could be. What cannot be read is 0, as in a block without words.
 #[derive(Debug)]
-struct ByCalls(Box<dyn VfsFile>);
+struct ByCalls {
+    vfs: Arc<dyn Vfs>,
+    file: Box<dyn VfsFile>,
+}
 
 impl Words for ByCalls {
     fn load(&self, at: u64) -> u64 {
         let mut word = [0; 8];
-        match read_full(&*self.0, &mut word, at) {
+        match read_full(&*self.file, &mut word, at) {
             Ok(8) => u64::from_le_bytes(word),
             _ => 0,
         }
@@ -206,13 +226,23 @@ impl Words for ByCalls {
 
     fn store(&self, at: u64, word: u64) {
         // A hint that stays behind costs time.
-        let _ = write_full(&*self.0, &word.to_le_bytes(), at);
+        let _ = write_full(&*self.file, &word.to_le_bytes(), at);
     }
 
     fn raise(&self, at: u64, word: u64) {
         if self.load(at) < word {
             self.store(at, word);
         }
+    }
+
+    fn wait(&self, at: u64, word: u64, time: Duration) {
+        if self.load(at) == word {
+            self.vfs.sleep(time);
+        }
+    }
+
+    fn wake(&self, _at: u64, _count: u32) -> Option<usize> {
+        None
     }
 }
 
@@ -226,7 +256,13 @@ pub(super) struct ControlBlock {
 
 impl ControlBlock {
     /// Opens it if it is there and this log's. Whatever goes wrong is no block, and never an error: all of it is hints.
-    pub(super) fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, writing: bool, mapping: Mapping) -> Self {
+    pub(super) fn open(
+        vfs: &Arc<dyn Vfs>,
+        paths: &Paths,
+        log: LogId,
+        writing: bool,
+        mapping: Mapping,
+    ) -> Self {
         let how = if writing { Open::Write } else { Open::Read };
         let block = Block::open(vfs, paths, log, how, mapping).ok().flatten().filter(Block::is_ours);
         ControlBlock { mapping, how, block: RwLock::new(block.map(Arc::new)) }
@@ -243,7 +279,7 @@ impl ControlBlock {
     }
 
     /// Compares the block with what stands under its name, and takes that one if it is another. Writes nothing.
-    pub(super) fn look_again(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) {
+    pub(super) fn look_again(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) {
         let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
         let known = self.get();
         if known.as_ref().map(|block| block.id) == now && known.is_none_or(|block| block.is_ours()) {
@@ -261,7 +297,7 @@ impl ControlBlock {
     ///
     /// # Errors
     /// System errors: without a block this process could not tell the others of its commits.
-    pub(super) fn make_sure(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Arc<Block>> {
+    pub(super) fn make_sure(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Arc<Block>> {
         let before = self.get();
         self.look_again(vfs, paths, log);
         if let Some(block) = self.get() {
@@ -285,7 +321,7 @@ impl ControlBlock {
         Ok(block)
     }
 
-    fn create(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Block> {
+    fn create(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Block> {
         let path = paths.control();
         let mut random = [0; 8];
         vfs.random(&mut random).context("draw a name for", &path)?;

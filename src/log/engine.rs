@@ -178,7 +178,7 @@ impl Log {
             prepared: None,
             spare: Spare::default(),
         };
-        let control = ControlBlock::open(&*vfs, &paths, meta.log_id, session.is_some(), settings.mapping);
+        let control = ControlBlock::open(&vfs, &paths, meta.log_id, session.is_some(), settings.mapping);
         // Where no file could be made, the control block may have kept the word.
         let word = control.with(|block| block.position(WORD_POISON)).flatten();
         let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
@@ -351,7 +351,7 @@ impl Log {
             if self.is_told_of_nothing_new() {
                 return Ok(());
             }
-            self.control.look_again(&*self.vfs, &self.paths, self.meta.log_id);
+            self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
         }
         self.look_at_bytes()
     }
@@ -621,7 +621,7 @@ impl Log {
 
     /// This log and the identity of its control block, which is made anew if it is missing or not this log's.
     fn listing(&self) -> Result<Listing> {
-        let block = self.control.make_sure(&*self.vfs, &self.paths, self.meta.log_id)?;
+        let block = self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id)?;
         Ok(Listing { log: self.meta.log_id.0, control: block.id() })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::classify::{Hints, Place, Verdict, classify};
 use super::control::Block;
 use super::engine::{Log, Writer};
-use super::format::{CONTROL_WORDS, WORD_DIRTY, WORD_DURABLE, WORD_HOLDER, WORD_TAIL, WORD_WANTED};
+use super::format::{CONTROL_WORDS, WORD_DIRTY, WORD_DURABLE, WORD_HOLDER, WORD_TAIL};
 use super::lock::{Held, LockFile, same};
 use super::reader;
 use super::scan;
@@ -133,16 +133,17 @@ impl Log {
             lock.try_acquire()?.ok_or_else(busy)?
         } else {
             let mut block: Option<Arc<Block>> = None;
-            lock.acquire_announced(patience, |waited| {
+            lock.acquire_by(patience, |waited, pause| {
                 if !self.uses_words() {
-                    return;
+                    return self.vfs.sleep(pause);
                 }
                 if block.is_none() || waited > LOST_FOR {
-                    self.control.look_again(&*self.vfs, &self.paths, self.meta.log_id);
+                    self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
                     block = self.control.get();
                 }
-                if let Some(block) = block.as_ref().filter(|block| block.load(WORD_WANTED) == 0) {
-                    block.store(WORD_WANTED, self.session.as_ref().map_or(1, |session| session.id()));
+                match &block {
+                    Some(block) => self.want_lock(block, pause),
+                    None => self.vfs.sleep(pause),
                 }
             })?
         };
@@ -156,7 +157,7 @@ impl Log {
         let fresh = |then: Duration| writer.entered.saturating_sub(then) < PATHS_CHECKED_FOR;
         if writer.block.is_none() || !writer.paths_checked.is_some_and(fresh) {
             writer.block = if self.uses_words() {
-                let block = self.control.make_sure(&*self.vfs, &self.paths, self.meta.log_id)?;
+                let block = self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id)?;
                 let listing = Listing { log: self.meta.log_id.0, control: block.id() };
                 if writer.listed
                     && let Some(session) = &self.session
@@ -165,7 +166,7 @@ impl Log {
                 }
                 Some(block)
             } else {
-                self.control.look_again(&*self.vfs, &self.paths, self.meta.log_id);
+                self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
                 self.control.get()
             };
         }

@@ -15,6 +15,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::control::Block;
 use super::engine::{Log, Writer};
 use super::format::WORD_WANTED;
 use super::lock::Held;
@@ -98,10 +99,24 @@ impl Writer {
 }
 
 impl Log {
-    /// Waits for a moment if this process has just given way.
+    /// Says that LOCK is wanted, and waits until it is given back, at most as long as the pause.
+    pub(super) fn want_lock(&self, block: &Block, pause: Duration) {
+        let mine = self.session.as_ref().map_or(1, |session| session.id());
+        match block.load(WORD_WANTED) {
+            // It may have been given back before this was said: one more try before any waiting.
+            0 => block.store(WORD_WANTED, mine),
+            _ if pause.is_zero() => {}
+            word => return block.wait(WORD_WANTED, word, pause),
+        }
+        self.vfs.sleep(Duration::ZERO);
+    }
+
+    /// Lets others go first if this process has just given way.
     pub(super) fn give_way(&self, writer: &mut Writer) {
-        if std::mem::take(&mut writer.gave_way) {
-            self.vfs.sleep(GIVE_WAY);
+        if std::mem::take(&mut writer.gave_way)
+            && let Some(block) = &writer.block
+        {
+            block.wait(WORD_WANTED, block.load(WORD_WANTED), GIVE_WAY);
         }
     }
 
@@ -118,13 +133,27 @@ impl Log {
                 }
             }
             None => {
-                if wanted {
-                    if let Some(block) = &writer.block {
-                        block.store(WORD_WANTED, 0);
-                    }
-                    writer.gave_way = true;
-                }
                 drop(held);
+                if wanted {
+                    writer.gave_way = self.pass_on(writer);
+                }
+            }
+        }
+    }
+
+    /// Wakes one who waits for LOCK, which has been given back; returns whether somebody may take it.
+    fn pass_on(&self, writer: &Writer) -> bool {
+        let Some(block) = &writer.block else { return false };
+        match block.wake(WORD_WANTED, 1) {
+            // More may wait behind that one, so the word stays.
+            Some(1..) => true,
+            Some(0) => {
+                block.store(WORD_WANTED, 0);
+                false
+            }
+            None => {
+                block.store(WORD_WANTED, 0);
+                true
             }
         }
     }
@@ -151,7 +180,13 @@ impl Log {
     /// Gives back a kept lock, before this process waits for anything but the next commit.
     pub(super) fn let_go(&self) {
         if self.keeping.parked.load(Ordering::Acquire) != 0 {
-            self.writer.lock().let_go();
+            let mut writer = self.writer.lock();
+            if writer.kept.is_some() {
+                writer.let_go();
+                if self.is_wanted(&writer) {
+                    self.pass_on(&writer);
+                }
+            }
         }
     }
 
@@ -166,7 +201,12 @@ impl Log {
         if self.keeping.due().is_some_and(|due| now < due) {
             return self.keeping.due();
         }
-        writer.let_go();
+        if writer.kept.is_some() {
+            writer.let_go();
+            if self.is_wanted(&writer) {
+                self.pass_on(&writer);
+            }
+        }
         self.keeping.parked.store(0, Ordering::Release);
         None
     }

@@ -25,8 +25,8 @@ use crate::vfs::threads::Mutex;
 
 /// The place of LOCK's word among the lanes'.
 pub(super) const UNDER_LOCK: usize = 2;
-/// How often a sync that is under way elsewhere is looked at.
-const POLL: Duration = Duration::from_micros(20);
+/// How often a sync that is under way elsewhere is looked at, where nobody wakes who waits for it.
+const POLL: Duration = Duration::from_micros(100);
 /// After this time it is not waited for where all are told of a failure.
 const HANGS: Duration = Duration::from_millis(250);
 /// A count takes half of a position word's 48 bits.
@@ -114,6 +114,9 @@ impl Begun {
     /// It has succeeded; this is said before anybody else is awaited.
     pub(super) fn ended_well(&self) {
         self.set(self.count);
+        if let Some(block) = &self.block {
+            block.wake(word_at(self.lane), u32::MAX >> 1);
+        }
     }
 
     fn set(&self, well: u64) {
@@ -213,7 +216,7 @@ impl Log {
                 let seq = Seq(self.durable.seq() + 1);
                 return Err(Error::new(ErrorKind::NotDurable { seq, why }, "wait for", &self.paths.log()));
             }
-            self.vfs.sleep(POLL);
+            block.wait(word_at(lane), Seen::of(block, lane).word, POLL);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::{Open, Vfs, VfsFile};
 
 /// Tries that only yield in between; together about as long as a commit takes.
-const QUICK_TRIES: u32 = 32;
+const QUICK_TRIES: u32 = 16;
 /// The first pause after those, the longest one while it may be a matter of hand-over, and the longest one.
 const PAUSE: [Duration; 3] =
     [Duration::from_micros(50), Duration::from_micros(200), Duration::from_millis(2)];
@@ -69,24 +69,23 @@ impl LockFile {
     /// # Errors
     /// [`ErrorKind::Busy`], its holder still to be named.
     pub(crate) fn acquire(self: &Arc<Self>, patience: Duration) -> Result<Held> {
-        self.acquire_announced(patience, |_| {})
+        self.acquire_by(patience, |_, pause| self.vfs.sleep(pause))
     }
 
-    /// The same; after each try that fails, `announce` is told how long this has been waiting.
+    /// The same; after each try that fails, `pause` is told how long this has been waiting, and how long to pause.
     ///
     /// # Errors
     /// As [`LockFile::acquire`].
-    pub(crate) fn acquire_announced(
+    pub(crate) fn acquire_by(
         self: &Arc<Self>,
         patience: Duration,
-        mut announce: impl FnMut(Duration),
+        mut pause_for: impl FnMut(Duration, Duration),
     ) -> Result<Held> {
         for _ in 0..QUICK_TRIES {
             if let Some(held) = self.try_acquire()? {
                 return Ok(held);
             }
-            announce(Duration::ZERO);
-            self.vfs.sleep(Duration::ZERO);
+            pause_for(Duration::ZERO, Duration::ZERO);
         }
         let [mut pause, in_handover, longest] = PAUSE;
         let start = self.vfs.monotonic();
@@ -102,12 +101,11 @@ impl LockFile {
             }
             let mut jitter = [0; 1];
             self.vfs.random(&mut jitter).context("draw a pause for", &self.path)?;
-            self.vfs.sleep((pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited));
+            pause_for(waited, (pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited));
             pause = (pause * 2).min(if waited < HANDOVER { in_handover } else { longest });
             if let Some(held) = self.try_acquire()? {
                 return Ok(held);
             }
-            announce(waited);
         }
     }
 

@@ -25,8 +25,8 @@ use crate::vfs::{Open, Vfs, read_full, write_full};
 /// How long a log must be quiet before its end is vouched for by a Mark.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
-/// How often who waits for another process's sync looks whether it was enough.
-const POLL: Duration = Duration::from_micros(20);
+/// How often who waits for another process's sync looks whether it was enough, where nobody wakes it.
+const POLL: Duration = Duration::from_micros(200);
 
 /// What is needed to call something durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,8 +274,16 @@ impl Log {
                     }
                 }
                 None if until.is_some_and(|until| self.vfs.monotonic() >= until) => return Err(late()),
-                None => self.vfs.sleep(POLL),
+                None => self.await_sync(),
             }
+        }
+    }
+
+    /// Waits for some other process's sync.
+    fn await_sync(&self) {
+        match self.control.get() {
+            Some(block) => block.wait(WORD_DURABLE, block.load(WORD_DURABLE), POLL),
+            None => self.vfs.sleep(POLL),
         }
     }
 
@@ -363,7 +371,10 @@ impl Log {
             return Ok(false);
         }
         self.durable.raise(end, last);
-        let _ = self.control.with(|block| block.raise_position(WORD_DURABLE, end));
+        let _ = self.control.with(|block| {
+            block.raise_position(WORD_DURABLE, end);
+            block.wake(WORD_DURABLE, u32::MAX >> 1)
+        });
         Ok(self.durable.covers(lpos))
     }
 

@@ -217,6 +217,12 @@ pub trait Words: Debug + Send + Sync {
     fn store(&self, at: u64, word: u64);
     /// Sets the word to the larger of itself and this.
     fn raise(&self, at: u64, word: u64);
+    /// Waits until the word is [woken](Words::wake), at most about so long; returns at once if it is not this any more,
+    /// and may return early for no reason. Where nobody can be woken it just takes the time.
+    fn wait(&self, at: u64, word: u64, time: Duration);
+    /// Wakes up to so many of those, of all processes, who wait for the word; returns how many, `None` where the system
+    /// has no means for it.
+    fn wake(&self, at: u64, count: u32) -> Option<usize>;
 }
 
 /// Makes the name that a file has just been given durable, before anything that relies on it is written.

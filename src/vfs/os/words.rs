@@ -2,9 +2,14 @@
 
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
+#[cfg(target_os = "linux")]
+use rustix::thread::futex::{self, Timespec};
 
 use crate::vfs::Words;
 
@@ -44,6 +49,30 @@ impl MappedWords {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl MappedWords {
+    /// What the kernel waits at: it knows 32 bits only. None where the low half is not the first one.
+    fn low_half(&self, at: u64) -> Option<&AtomicU32> {
+        if cfg!(target_endian = "big") {
+            return None;
+        }
+        let word = self.word(at)?.as_ptr().cast::<u32>();
+        #[expect(unsafe_code, reason = "the kernel wants an address of 32 bits")]
+        // SAFETY: the first four bytes of a word that `word` has found to be inside the mapping, aligned for eight. The
+        // reference is bound to `self` and is handed to the kernel only; this process never loads or stores through it.
+        unsafe {
+            Some(AtomicU32::from_ptr(word))
+        }
+    }
+}
+
+/// The low and the high half of a word.
+#[cfg(target_os = "linux")]
+fn halves(word: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
+    [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
+}
+
 impl Words for MappedWords {
     fn load(&self, at: u64) -> u64 {
         self.word(at).map_or(0, |word| u64::from_le(word.load(Ordering::Acquire)))
@@ -60,5 +89,27 @@ impl Words for MappedWords {
         let larger = |now: u64| (u64::from_le(now) < word).then_some(word.to_le());
         // It fails only where the word is as large already.
         let _ = place.fetch_update(Ordering::AcqRel, Ordering::Acquire, larger);
+    }
+
+    fn wait(&self, at: u64, word: u64, time: Duration) {
+        #[cfg(target_os = "linux")]
+        if let Some(half) = self.low_half(at) {
+            let [low, _] = halves(word);
+            let time = Timespec::try_from(time).ok();
+            // Woken, late, interrupted, or another word by now: the caller looks again whatever it was.
+            let _ = futex::wait(half, futex::Flags::empty(), low, time.as_ref());
+            return;
+        }
+        let _ = (at, word);
+        std::thread::sleep(time);
+    }
+
+    fn wake(&self, at: u64, count: u32) -> Option<usize> {
+        #[cfg(target_os = "linux")]
+        if let Some(half) = self.low_half(at) {
+            return futex::wake(half, futex::Flags::empty(), count).ok();
+        }
+        let _ = (at, count);
+        None
     }
 }

@@ -550,6 +550,17 @@ impl Words for SimWords {
     fn raise(&self, at: u64, word: u64) {
         self.change(Op::Store, at, |now| now.max(word));
     }
+
+    fn wait(&self, at: u64, word: u64, time: Duration) {
+        if self.load(at) == word {
+            self.file.process.sleep(time);
+        }
+    }
+
+    /// Nobody can be woken: the simulated systems are the slower ones.
+    fn wake(&self, _at: u64, _count: u32) -> Option<usize> {
+        None
+    }
 }
 
 impl Drop for SimFile {

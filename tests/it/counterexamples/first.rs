@@ -275,6 +275,8 @@ fn sync_beside_a_failing_one_counts_for_nobody() {
             };
             let run = machine.run(seed, vec![program("a"), program("b")], &Plan::new());
             assert_eq!(run.panics(), [""; 0], "{run}");
+            let (_store, workspace) = open_on(&machine.process("y"), options()).unwrap();
+            let _ = put(&workspace, Durability::Durable, "y", "last").unwrap();
             let process = machine.process("x");
             assert!(process.stat(&paths(&process).poison()).is_err(), "the next commit recovers: {run}");
             recovered += usize::from(segments(&process).iter().any(|s| s.to_string_lossy().contains("-g1-")));
