@@ -11,7 +11,7 @@ use super::bytes::{Bytes, put};
 use super::format::{CONTROL_CRC_AT, CONTROL_LAYOUT, CONTROL_LEN, CONTROL_MAGIC};
 use super::paths::Paths;
 use crate::error::{Context as _, Error, Result};
-use crate::vfs::threads::RwLock;
+use crate::vfs::threads::{Mutex, RwLock};
 use crate::vfs::{Existing, FileId, Open, Vfs, VfsFile, Words, read_full, write_full};
 
 /// A fresh block of this log: identity, and all words 0.
@@ -159,9 +159,10 @@ impl Block {
         self.words.store(word, value);
     }
 
-    /// The position in a word, if its check passes.
-    pub(super) fn position(&self, word: u64) -> Option<u64> {
-        self.checks.position(self.words.load(word))
+    /// The position in a word, if it is at or beyond `least`, its check passes, and the block is still this log's: of
+    /// random bytes that somebody has written over it, one word in 65,536 passes its check.
+    pub(super) fn believed(&self, word: u64, least: u64) -> Option<u64> {
+        self.checks.position(self.words.load(word)).filter(|position| *position >= least && self.is_ours())
     }
 
     /// What a position word holds when it holds this position.
@@ -222,6 +223,8 @@ pub(super) struct ControlBlock {
     mapping: Mapping,
     how: Open,
     block: RwLock<Option<Arc<Block>>>,
+    /// One thread at a time compares and exchanges: a slow one would put back what another has just replaced.
+    looking: Mutex<()>,
 }
 
 impl ControlBlock {
@@ -229,7 +232,7 @@ impl ControlBlock {
     pub(super) fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, writing: bool, mapping: Mapping) -> Self {
         let how = if writing { Open::Write } else { Open::Read };
         let block = Block::open(vfs, paths, log, how, mapping).ok().flatten().filter(Block::is_ours);
-        ControlBlock { mapping, how, block: RwLock::new(block.map(Arc::new)) }
+        ControlBlock { mapping, how, block: RwLock::new(block.map(Arc::new)), looking: Mutex::new(()) }
     }
 
     /// The block, to be kept for a while.
@@ -244,6 +247,11 @@ impl ControlBlock {
 
     /// Compares the block with what stands under its name, and takes that one if it is another. Writes nothing.
     pub(super) fn look_again(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) {
+        let _looking = self.looking.lock();
+        self.compare(vfs, paths, log);
+    }
+
+    fn compare(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) {
         let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
         let known = self.get();
         if known.as_ref().map(|block| block.id) == now && known.is_none_or(|block| block.is_ours()) {
@@ -262,8 +270,9 @@ impl ControlBlock {
     /// # Errors
     /// System errors: without a block this process could not tell the others of its commits.
     pub(super) fn make_sure(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Arc<Block>> {
+        let _looking = self.looking.lock();
         let before = self.get();
-        self.look_again(vfs, paths, log);
+        self.compare(vfs, paths, log);
         if let Some(block) = self.get() {
             return Ok(block);
         }
@@ -287,9 +296,14 @@ impl ControlBlock {
 
     fn create(&self, vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Block> {
         let path = paths.control();
-        let mut random = [0; 8];
-        vfs.random(&mut random).context("draw a name for", &path)?;
-        let temporary = paths.dir().join(format!(".new-control-{:016x}", u64::from_le_bytes(random)));
+        // One name for all, since LOCK is held: what a killed process has left does not pile up.
+        let temporary = paths.dir().join(".new-control");
+        match vfs.unlink(&temporary) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(e, "replace", &temporary));
+            }
+            _ => {}
+        }
         let file = vfs.open(&temporary, Open::Create).context("create", &temporary)?;
         // Whole before it has its name: a mapping of a hole would need space when it is touched.
         let written = write_full(&*file, &encode(log), 0).map_err(|(_, e)| Error::io(e, "write", &temporary));

@@ -69,8 +69,10 @@ pub(super) struct Writer {
     pub(super) kept: Option<Kept>,
     /// Whether LOCK was last given back because somebody wanted it.
     pub(super) gave_way: bool,
-    /// The control block, as it was when the paths were checked.
+    /// The control block that this process goes by under LOCK.
     pub(super) block: Option<Arc<Block>>,
+    /// When it was last compared with its path.
+    pub(super) block_looked: Option<Duration>,
     /// What its tail word holds, or should.
     pub(super) tail: u64,
     /// Whether a successor may have to be prepared before the next commit.
@@ -162,6 +164,7 @@ impl Log {
             kept: None,
             gave_way: false,
             block: None,
+            block_looked: None,
             tail: 0,
             nearly_full: true,
             prepared: None,
@@ -169,7 +172,7 @@ impl Log {
         };
         let control = ControlBlock::open(&*vfs, &paths, meta.log_id, session.is_some(), settings.mapping);
         // Where no file could be made, the control block may have kept the word.
-        let word = control.with(|block| block.position(WORD_POISON)).flatten();
+        let word = control.with(|block| block.believed(WORD_POISON, 0)).flatten();
         let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
         let durable = Durable::new(view.vouched, poisoned);
         if poisoned {

@@ -88,7 +88,12 @@ impl Writer {
     /// The lock that was kept, if it may be kept on.
     pub(super) fn take_up_to_look(&mut self, now: Duration) -> Option<Held> {
         let kept = self.kept.take()?;
-        (now.saturating_sub(self.since) < KEPT_FOR).then(|| kept.held.resume())
+        if now.saturating_sub(self.since) < KEPT_FOR {
+            return Some(kept.held.resume());
+        }
+        // Whoever waits unheard shall have a chance.
+        self.gave_way = true;
+        None
     }
 
     /// Gives back a lock that was kept.

@@ -45,6 +45,7 @@ pub(crate) struct LockFile {
     vfs: Arc<dyn Vfs>,
     file: Box<dyn VfsFile>,
     path: PathBuf,
+    forks: u64,
     #[cfg_attr(
         not(debug_assertions),
         expect(dead_code, reason = "the order of locks is asserted in debug builds")
@@ -55,7 +56,7 @@ pub(crate) struct LockFile {
 impl LockFile {
     pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf, rank: Rank) -> Result<Arc<Self>> {
         let file = vfs.open(&path, Open::Lock).context("open the lock file", &path)?;
-        Ok(Arc::new(LockFile { vfs: Arc::clone(vfs), file, path, rank }))
+        Ok(Arc::new(LockFile { vfs: Arc::clone(vfs), file, path, forks: vfs.forks(), rank }))
     }
 
     /// Takes the lock if it is free.
@@ -69,17 +70,18 @@ impl LockFile {
     /// # Errors
     /// [`ErrorKind::Busy`], its holder still to be named.
     pub(crate) fn acquire(self: &Arc<Self>, patience: Duration) -> Result<Held> {
-        self.acquire_announced(patience, |_| {})
+        self.acquire_announced(patience, |_| false)
     }
 
-    /// The same; after each try that fails, `announce` is told how long this has been waiting.
+    /// The same; after each try that fails, `announce` is told how long this has been waiting, and answers whether the
+    /// lock has been given back for a moment since it was asked before: then it is worth asking often.
     ///
     /// # Errors
     /// As [`LockFile::acquire`].
     pub(crate) fn acquire_announced(
         self: &Arc<Self>,
         patience: Duration,
-        mut announce: impl FnMut(Duration),
+        mut announce: impl FnMut(Duration) -> bool,
     ) -> Result<Held> {
         for _ in 0..QUICK_TRIES {
             if let Some(held) = self.try_acquire()? {
@@ -90,6 +92,7 @@ impl LockFile {
         }
         let [mut pause, in_handover, longest] = PAUSE;
         let start = self.vfs.monotonic();
+        let mut handover = HANDOVER;
         loop {
             let waited = self.vfs.monotonic().saturating_sub(start);
             if waited >= patience {
@@ -103,11 +106,14 @@ impl LockFile {
             let mut jitter = [0; 1];
             self.vfs.random(&mut jitter).context("draw a pause for", &self.path)?;
             self.vfs.sleep((pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited));
-            pause = (pause * 2).min(if waited < HANDOVER { in_handover } else { longest });
+            pause = (pause * 2).min(if waited < handover { in_handover } else { longest });
             if let Some(held) = self.try_acquire()? {
                 return Ok(held);
             }
-            announce(waited);
+            if announce(waited) {
+                handover = waited + HANDOVER;
+                pause = pause.min(in_handover);
+            }
         }
     }
 
@@ -174,6 +180,9 @@ impl Drop for Held {
         #[cfg(debug_assertions)]
         if !self.parked {
             forget(self.lock.rank);
+        }
+        if self.lock.vfs.forks() != self.lock.forks {
+            return; // the parent's: an unlock here would free it there
         }
         // A failure here cannot be told to anyone; the OS frees the lock with the descriptor at the latest.
         let _ = self.lock.file.unlock();

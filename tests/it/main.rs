@@ -21,6 +21,7 @@ mod crash_stories;
 mod damage_bytes;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
+mod keep_lock;
 mod layers;
 mod legacy_folders;
 mod legacy_import;
