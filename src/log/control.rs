@@ -87,6 +87,35 @@ pub enum Mapping {
     Off,
 }
 
+/// How a handle shares the control block at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ControlUse {
+    /// Mapped: a look whether something is new makes no system call.
+    Mapped,
+    /// Word by word through system calls.
+    ByCalls {
+        /// Why it is not mapped.
+        why: String,
+    },
+    /// Not at all: each look reads the log.
+    None {
+        /// Why there is none.
+        why: String,
+    },
+}
+
+impl ControlUse {
+    /// Its stable name.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            ControlUse::Mapped => "mapped",
+            ControlUse::ByCalls { .. } => "by-calls",
+            ControlUse::None { .. } => "none",
+        }
+    }
+}
+
 /// The block, as one handle has it open.
 #[derive(Debug)]
 pub(super) struct Block {
@@ -95,12 +124,19 @@ pub(super) struct Block {
     checks: Checks,
     /// The words that say whose block it is.
     identity: Vec<(u64, u64)>,
-    mapped: bool,
+    /// Why it is not mapped.
+    by_calls: Option<String>,
 }
 
 impl Block {
     /// `None` = there is none, or a file that cannot be one, whatever stands in it.
-    fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, how: Open, mapping: Mapping) -> Result<Option<Block>> {
+    fn open(
+        vfs: &dyn Vfs,
+        paths: &Paths,
+        log: LogId,
+        how: Open,
+        by_calls: Option<&String>,
+    ) -> Result<Option<Block>> {
         let path = paths.control();
         let file = match vfs.open(&path, how) {
             Ok(file) => file,
@@ -112,11 +148,13 @@ impl Block {
             return Ok(None);
         }
         // Where it cannot be mapped, the same words are read and written by calls.
-        let mapped = if mapping == Mapping::Auto { file.map(CONTROL_LEN).ok() } else { None };
-        let is_mapped = mapped.is_some();
-        let words = match mapped {
-            Some(words) => words,
-            None => Box::new(ByCalls(file)),
+        let mapped = match by_calls {
+            None => file.map(CONTROL_LEN).map_err(|e| format!("it cannot be mapped: {e}")),
+            Some(why) => Err(why.clone()),
+        };
+        let (words, by_calls): (Box<dyn Words>, _) = match mapped {
+            Ok(words) => (words, None),
+            Err(why) => (Box::new(ByCalls(file)), Some(why)),
         };
         let fresh = encode(log);
         let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -126,7 +164,7 @@ impl Block {
             id: stat.id,
             checks: Checks::of(log),
             identity: identity.collect(),
-            mapped: is_mapped,
+            by_calls,
         }))
     }
 
@@ -136,7 +174,7 @@ impl Block {
     }
 
     pub(super) fn is_mapped(&self) -> bool {
-        self.mapped
+        self.by_calls.is_none()
     }
 
     /// Whether it says that it is this log's block; it may have been zeroed or overwritten since it was opened.
@@ -220,7 +258,8 @@ impl Words for ByCalls {
 /// The block that a log's handle goes by now, if any.
 #[derive(Debug)]
 pub(super) struct ControlBlock {
-    mapping: Mapping,
+    /// Why blocks are not to be mapped.
+    by_calls: Option<String>,
     how: Open,
     block: RwLock<Option<Arc<Block>>>,
     /// One thread at a time compares and exchanges: a slow one would put back what another has just replaced.
@@ -229,10 +268,30 @@ pub(super) struct ControlBlock {
 
 impl ControlBlock {
     /// Opens it if it is there and this log's. Whatever goes wrong is no block, and never an error: all of it is hints.
-    pub(super) fn open(vfs: &dyn Vfs, paths: &Paths, log: LogId, writing: bool, mapping: Mapping) -> Self {
+    pub(super) fn open(
+        vfs: &dyn Vfs,
+        paths: &Paths,
+        log: LogId,
+        writing: bool,
+        by_calls: Option<String>,
+    ) -> Self {
         let how = if writing { Open::Write } else { Open::Read };
-        let block = Block::open(vfs, paths, log, how, mapping).ok().flatten().filter(Block::is_ours);
-        ControlBlock { mapping, how, block: RwLock::new(block.map(Arc::new)), looking: Mutex::new(()) }
+        let block =
+            Block::open(vfs, paths, log, how, by_calls.as_ref()).ok().flatten().filter(Block::is_ours);
+        ControlBlock { by_calls, how, block: RwLock::new(block.map(Arc::new)), looking: Mutex::new(()) }
+    }
+
+    /// How it is shared now.
+    pub(super) fn usage(&self) -> ControlUse {
+        match self.get() {
+            None => {
+                ControlUse::None { why: "there is no block of this log; its next writer makes one".into() }
+            }
+            Some(block) => match &block.by_calls {
+                None => ControlUse::Mapped,
+                Some(why) => ControlUse::ByCalls { why: why.clone() },
+            },
+        }
     }
 
     /// The block, to be kept for a while.
@@ -257,7 +316,7 @@ impl ControlBlock {
         if known.as_ref().map(|block| block.id) == now && known.is_none_or(|block| block.is_ours()) {
             return;
         }
-        let fresh = Block::open(vfs, paths, log, self.how, self.mapping).ok().flatten();
+        let fresh = Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).ok().flatten();
         *self.block.write() = fresh.filter(Block::is_ours).map(Arc::new);
     }
 
@@ -276,15 +335,16 @@ impl ControlBlock {
         if let Some(block) = self.get() {
             return Ok(block);
         }
-        let made = Block::open(vfs, paths, log, self.how, self.mapping).and_then(|found| match found {
-            Some(block) => {
-                // All of its words are somebody's rubbish.
-                (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
-                block.claim();
-                Ok(block)
-            }
-            None => self.create(vfs, paths, log),
-        });
+        let made =
+            Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).and_then(|found| match found {
+                Some(block) => {
+                    // All of its words are somebody's rubbish.
+                    (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
+                    block.claim();
+                    Ok(block)
+                }
+                None => self.create(vfs, paths, log),
+            });
         let block = match (made, before) {
             (Ok(block), _) => Arc::new(block),
             (Err(_), Some(before)) if before.is_ours() => before,
@@ -314,7 +374,7 @@ impl ControlBlock {
             let _ = vfs.unlink(&temporary);
             return Err(error);
         }
-        Block::open(vfs, paths, log, self.how, self.mapping)?
+        Block::open(vfs, paths, log, self.how, self.by_calls.as_ref())?
             .ok_or_else(|| Error::io(std::io::ErrorKind::NotFound.into(), "open", &path))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::batch::Batch;
 use super::blobs::Folders;
 use super::commit::{Queue, Spare};
-use super::control::{Block, ControlBlock};
+use super::control::{Block, ControlBlock, ControlUse, Mapping};
 use super::control_frame::Control;
 use super::envelope::Commit;
 use super::finding::{Finding, Severity};
@@ -170,7 +170,13 @@ impl Log {
             prepared: None,
             spare: Spare::default(),
         };
-        let control = ControlBlock::open(&*vfs, &paths, meta.log_id, session.is_some(), settings.mapping);
+        let by_calls = match (settings.mapping, &session) {
+            (Mapping::Off, _) => Some("mapping is off".to_owned()),
+            // Who only reads asks the bytes once a second, whatever a map shows.
+            (Mapping::Auto, None) => None,
+            (Mapping::Auto, Some(session)) => session.maps_show_writes().err(),
+        };
+        let control = ControlBlock::open(&*vfs, &paths, meta.log_id, session.is_some(), by_calls);
         // Where no file could be made, the control block may have kept the word.
         let word = control.with(|block| block.believed(WORD_POISON, 0)).flatten();
         let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
@@ -283,9 +289,14 @@ impl Log {
                 message: e.to_string(),
                 remedy: e.kind().remedy(),
             };
-            return Health { status: Status::ReadOnly, findings: vec![finding] };
+            let control = ControlUse::None { why: e.to_string() };
+            return Health { status: Status::ReadOnly, control, findings: vec![finding] };
         }
-        Health { status: self.status(), findings: self.findings.lock().clone() }
+        Health {
+            status: self.status(),
+            control: self.control.usage(),
+            findings: self.findings.lock().clone(),
+        }
     }
 
     fn status(&self) -> Status {
