@@ -228,6 +228,9 @@ pub enum ErrorKind {
         /// Its name.
         fs: String,
     },
+    /// The file system gave one lock to two handles, so that no lock would keep two writers apart.
+    #[error("locks do not exclude on this file system: a second handle got a lock that was held")]
+    LocksDoNotExclude,
     /// A look without the lock met bytes in motion; they are neither an end nor damage yet.
     #[error("the log is being written; look again")]
     NotYet,
@@ -298,6 +301,7 @@ impl ErrorKind {
         ErrorKind::NotFound { .. } => "not-found",
         ErrorKind::Foreign { .. } => "foreign",
         ErrorKind::SharedFileSystem { .. } => "shared-file-system",
+        ErrorKind::LocksDoNotExclude => "locks-do-not-exclude",
         ErrorKind::NotYet => "not-yet",
         ErrorKind::Unstable { .. } => "unstable",
         ErrorKind::NoSpace => "no-space",
@@ -365,6 +369,9 @@ impl ErrorKind {
             }
             ErrorKind::SharedFileSystem { .. } => {
                 "keep the store on a local disk, or set trust_shared_fs if no other machine ever opens it"
+            }
+            ErrorKind::LocksDoNotExclude => {
+                "keep the store on a file system whose locks exclude, such as a local disk"
             }
             ErrorKind::NotYet => "look again in a moment",
             ErrorKind::Unstable { .. } => {

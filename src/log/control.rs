@@ -12,7 +12,7 @@ use super::bytes::{Bytes, put};
 use super::format::{CONTROL_CRC_AT, CONTROL_LAYOUT, CONTROL_LEN, CONTROL_MAGIC};
 use super::paths::Paths;
 use crate::error::{Context as _, Error, Result};
-use crate::vfs::threads::RwLock;
+use crate::vfs::threads::{Mutex, RwLock};
 use crate::vfs::{Existing, FileId, Open, Vfs, VfsFile, Words, read_full, write_full};
 
 /// A fresh block of this log: identity, and all words 0.
@@ -88,6 +88,35 @@ pub enum Mapping {
     Off,
 }
 
+/// How a handle shares the control block at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ControlUse {
+    /// Mapped: a look whether something is new makes no system call.
+    Mapped,
+    /// Word by word through system calls.
+    ByCalls {
+        /// Why it is not mapped.
+        why: String,
+    },
+    /// Not at all: each look reads the log.
+    None {
+        /// Why there is none.
+        why: String,
+    },
+}
+
+impl ControlUse {
+    /// Its stable name.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            ControlUse::Mapped => "mapped",
+            ControlUse::ByCalls { .. } => "by-calls",
+            ControlUse::None { .. } => "none",
+        }
+    }
+}
+
 /// The block, as one handle has it open.
 #[derive(Debug)]
 pub(super) struct Block {
@@ -96,7 +125,8 @@ pub(super) struct Block {
     checks: Checks,
     /// The words that say whose block it is.
     identity: Vec<(u64, u64)>,
-    mapped: bool,
+    /// Why it is not mapped.
+    by_calls: Option<String>,
 }
 
 impl Block {
@@ -106,7 +136,7 @@ impl Block {
         paths: &Paths,
         log: LogId,
         how: Open,
-        mapping: Mapping,
+        by_calls: Option<&String>,
     ) -> Result<Option<Block>> {
         let path = paths.control();
         let file = match vfs.open(&path, how) {
@@ -119,11 +149,13 @@ impl Block {
             return Ok(None);
         }
         // Where it cannot be mapped, the same words are read and written by calls.
-        let mapped = if mapping == Mapping::Auto { file.map(CONTROL_LEN).ok() } else { None };
-        let is_mapped = mapped.is_some();
-        let words = match mapped {
-            Some(words) => words,
-            None => Box::new(ByCalls { vfs: Arc::clone(vfs), file }),
+        let mapped = match by_calls {
+            None => file.map(CONTROL_LEN).map_err(|e| format!("it cannot be mapped: {e}")),
+            Some(why) => Err(why.clone()),
+        };
+        let (words, by_calls): (Box<dyn Words>, _) = match mapped {
+            Ok(words) => (words, None),
+            Err(why) => (Box::new(ByCalls { vfs: Arc::clone(vfs), file }), Some(why)),
         };
         let fresh = encode(log);
         let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -133,7 +165,7 @@ impl Block {
             id: stat.id,
             checks: Checks::of(log),
             identity: identity.collect(),
-            mapped: is_mapped,
+            by_calls,
         }))
     }
 
@@ -143,7 +175,7 @@ impl Block {
     }
 
     pub(super) fn is_mapped(&self) -> bool {
-        self.mapped
+        self.by_calls.is_none()
     }
 
     /// Whether it says that it is this log's block; it may have been zeroed or overwritten since it was opened.
@@ -176,9 +208,10 @@ impl Block {
         self.words.store(word, value);
     }
 
-    /// The position in a word, if its check passes.
-    pub(super) fn position(&self, word: u64) -> Option<u64> {
-        self.checks.position(self.words.load(word))
+    /// The position in a word, if it is at or beyond `least`, its check passes, and the block is still this log's: of
+    /// random bytes that somebody has written over it, one word in 65,536 passes its check.
+    pub(super) fn believed(&self, word: u64, least: u64) -> Option<u64> {
+        self.checks.position(self.words.load(word)).filter(|position| *position >= least && self.is_ours())
     }
 
     /// What a position word holds when it holds this position.
@@ -249,9 +282,12 @@ impl Words for ByCalls {
 /// The block that a log's handle goes by now, if any.
 #[derive(Debug)]
 pub(super) struct ControlBlock {
-    mapping: Mapping,
+    /// Why blocks are not to be mapped.
+    by_calls: Option<String>,
     how: Open,
     block: RwLock<Option<Arc<Block>>>,
+    /// One thread at a time compares and exchanges: a slow one would put back what another has just replaced.
+    looking: Mutex<()>,
 }
 
 impl ControlBlock {
@@ -261,11 +297,25 @@ impl ControlBlock {
         paths: &Paths,
         log: LogId,
         writing: bool,
-        mapping: Mapping,
+        by_calls: Option<String>,
     ) -> Self {
         let how = if writing { Open::Write } else { Open::Read };
-        let block = Block::open(vfs, paths, log, how, mapping).ok().flatten().filter(Block::is_ours);
-        ControlBlock { mapping, how, block: RwLock::new(block.map(Arc::new)) }
+        let block =
+            Block::open(vfs, paths, log, how, by_calls.as_ref()).ok().flatten().filter(Block::is_ours);
+        ControlBlock { by_calls, how, block: RwLock::new(block.map(Arc::new)), looking: Mutex::new(()) }
+    }
+
+    /// How it is shared now.
+    pub(super) fn usage(&self) -> ControlUse {
+        match self.get() {
+            None => {
+                ControlUse::None { why: "there is no block of this log; its next writer makes one".into() }
+            }
+            Some(block) => match &block.by_calls {
+                None => ControlUse::Mapped,
+                Some(why) => ControlUse::ByCalls { why: why.clone() },
+            },
+        }
     }
 
     /// The block, to be kept for a while.
@@ -280,12 +330,17 @@ impl ControlBlock {
 
     /// Compares the block with what stands under its name, and takes that one if it is another. Writes nothing.
     pub(super) fn look_again(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) {
+        let _looking = self.looking.lock();
+        self.compare(vfs, paths, log);
+    }
+
+    fn compare(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) {
         let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
         let known = self.get();
         if known.as_ref().map(|block| block.id) == now && known.is_none_or(|block| block.is_ours()) {
             return;
         }
-        let fresh = Block::open(vfs, paths, log, self.how, self.mapping).ok().flatten();
+        let fresh = Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).ok().flatten();
         *self.block.write() = fresh.filter(Block::is_ours).map(Arc::new);
     }
 
@@ -298,20 +353,22 @@ impl ControlBlock {
     /// # Errors
     /// System errors: without a block this process could not tell the others of its commits.
     pub(super) fn make_sure(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Arc<Block>> {
+        let _looking = self.looking.lock();
         let before = self.get();
-        self.look_again(vfs, paths, log);
+        self.compare(vfs, paths, log);
         if let Some(block) = self.get() {
             return Ok(block);
         }
-        let made = Block::open(vfs, paths, log, self.how, self.mapping).and_then(|found| match found {
-            Some(block) => {
-                // All of its words are somebody's rubbish.
-                (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
-                block.claim();
-                Ok(block)
-            }
-            None => self.create(vfs, paths, log),
-        });
+        let made =
+            Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).and_then(|found| match found {
+                Some(block) => {
+                    // All of its words are somebody's rubbish.
+                    (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
+                    block.claim();
+                    Ok(block)
+                }
+                None => self.create(vfs, paths, log),
+            });
         let block = match (made, before) {
             (Ok(block), _) => Arc::new(block),
             (Err(_), Some(before)) if before.is_ours() => before,
@@ -323,9 +380,14 @@ impl ControlBlock {
 
     fn create(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Block> {
         let path = paths.control();
-        let mut random = [0; 8];
-        vfs.random(&mut random).context("draw a name for", &path)?;
-        let temporary = paths.dir().join(format!(".new-control-{:016x}", u64::from_le_bytes(random)));
+        // One name for all, since LOCK is held: what a killed process has left does not pile up.
+        let temporary = paths.dir().join(".new-control");
+        match vfs.unlink(&temporary) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(e, "replace", &temporary));
+            }
+            _ => {}
+        }
         let file = vfs.open(&temporary, Open::Create).context("create", &temporary)?;
         // Whole before it has its name: a mapping of a hole would need space when it is touched.
         let written = write_full(&*file, &encode(log), 0).map_err(|(_, e)| Error::io(e, "write", &temporary));
@@ -336,7 +398,7 @@ impl ControlBlock {
             let _ = vfs.unlink(&temporary);
             return Err(error);
         }
-        Block::open(vfs, paths, log, self.how, self.mapping)?
+        Block::open(vfs, paths, log, self.how, self.by_calls.as_ref())?
             .ok_or_else(|| Error::io(std::io::ErrorKind::NotFound.into(), "open", &path))
     }
 }

@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::blobs::Folders;
 use super::classify::Verdict;
 use super::commit::{Queue, Spare};
-use super::control::{Block, ControlBlock};
+use super::control::{Block, ControlBlock, ControlUse, Mapping};
 use super::control_frame::Control;
 use super::envelope::Commit;
 use super::finding::{Finding, Severity};
@@ -71,8 +71,10 @@ pub(super) struct Writer {
     pub(super) kept: Option<Kept>,
     /// Whether LOCK was last given back because somebody wanted it.
     pub(super) gave_way: bool,
-    /// The control block, as it was when the paths were checked.
+    /// The control block that this process goes by under LOCK.
     pub(super) block: Option<Arc<Block>>,
+    /// When it was last compared with its path.
+    pub(super) block_looked: Option<Duration>,
     /// What its tail word holds, or should.
     pub(super) tail: u64,
     /// Whether a successor may have to be prepared before the next commit.
@@ -173,14 +175,21 @@ impl Log {
             kept: None,
             gave_way: false,
             block: None,
+            block_looked: None,
             tail: 0,
             nearly_full: true,
             prepared: None,
             spare: Spare::default(),
         };
-        let control = ControlBlock::open(&vfs, &paths, meta.log_id, session.is_some(), settings.mapping);
+        let by_calls = match (settings.mapping, &session) {
+            (Mapping::Off, _) => Some("mapping is off".to_owned()),
+            // Who only reads asks the bytes once a second, whatever a map shows.
+            (Mapping::Auto, None) => None,
+            (Mapping::Auto, Some(session)) => session.maps_show_writes().err(),
+        };
+        let control = ControlBlock::open(&vfs, &paths, meta.log_id, session.is_some(), by_calls);
         // Where no file could be made, the control block may have kept the word.
-        let word = control.with(|block| block.position(WORD_POISON)).flatten();
+        let word = control.with(|block| block.believed(WORD_POISON, 0)).flatten();
         let poisoned = super::sync::is_poisoned(&*vfs, &paths)? || word.is_some();
         let durable = Durable::new(view.vouched, poisoned);
         if poisoned {
@@ -298,9 +307,14 @@ impl Log {
                 message: e.to_string(),
                 remedy: e.kind().remedy(),
             };
-            return Health { status: Status::ReadOnly, findings: vec![finding] };
+            let control = ControlUse::None { why: e.to_string() };
+            return Health { status: Status::ReadOnly, control, findings: vec![finding] };
         }
-        Health { status: self.status(), findings: self.findings.lock().clone() }
+        Health {
+            status: self.status(),
+            control: self.control.usage(),
+            findings: self.findings.lock().clone(),
+        }
     }
 
     fn status(&self) -> Status {

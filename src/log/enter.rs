@@ -58,9 +58,9 @@ impl Log {
         } else {
             writer.let_go();
         }
-        let (held, fresh) = match writer.take_up_to_look(now) {
-            Some(held) => (held, false),
-            None => (self.take_lock(lock, writer, patience)?, true),
+        let held = match writer.take_up_to_look(now) {
+            Some(held) => held,
+            None => self.take_lock(lock, writer, patience)?,
         };
         if lock.is_deleted()? {
             return Err(Error::new(
@@ -69,9 +69,7 @@ impl Log {
                 lock.path(),
             ));
         }
-        if fresh {
-            self.take_block(writer)?;
-        }
+        self.take_block(writer)?;
         // A word left by a holder that died in the middle of a write: there may be something behind the end.
         let dirty = writer.words(self).is_some_and(|block| block.load(WORD_DIRTY) != 0);
         let mut view = self.view.write();
@@ -133,17 +131,22 @@ impl Log {
             lock.try_acquire()?.ok_or_else(busy)?
         } else {
             let mut block: Option<Arc<Block>> = None;
+            let mut announced = false;
             lock.acquire_by(patience, |waited, pause| {
                 if !self.uses_words() {
-                    return self.vfs.sleep(pause);
+                    self.vfs.sleep(pause);
+                    return false;
                 }
                 if block.is_none() || waited > LOST_FOR {
                     self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
                     block = self.control.get();
                 }
                 match &block {
-                    Some(block) => self.want_lock(block, pause),
-                    None => self.vfs.sleep(pause),
+                    Some(block) => self.want_lock(block, pause, &mut announced),
+                    None => {
+                        self.vfs.sleep(pause);
+                        false
+                    }
                 }
             })?
         };
@@ -153,9 +156,15 @@ impl Log {
     }
 
     /// The control block of this acquisition; with the per-commit words in use there must be one. LOCK is held.
+    ///
+    /// It has a time of its own, apart from the other paths': a lock that is kept all the time must not keep a block that
+    /// the others have left, in which they would call in vain.
     pub(super) fn take_block(&self, writer: &mut Writer) -> Result<()> {
-        let fresh = |then: Duration| writer.entered.saturating_sub(then) < PATHS_CHECKED_FOR;
-        if writer.block.is_none() || !writer.paths_checked.is_some_and(fresh) {
+        let now = writer.entered;
+        let is_recent = |then: Duration| now.saturating_sub(then) < PATHS_CHECKED_FOR;
+        let known = writer.block.is_some() || !self.uses_words();
+        if !known || !writer.block_looked.is_some_and(is_recent) {
+            writer.block_looked = Some(now);
             writer.block = if self.uses_words() {
                 let block = self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id)?;
                 let listing = Listing { log: self.meta.log_id.0, control: block.id() };
@@ -224,12 +233,13 @@ impl Log {
 
     /// Whether the log ends before what was acknowledged as durable.
     fn is_behind_durable_word(&self, view: &View) -> bool {
-        self.durable_word().is_some_and(|durable| durable > view.end_lpos())
+        let beyond = view.end_lpos() + 1;
+        self.control.with(|block| block.believed(WORD_DURABLE, beyond)).flatten().is_some()
     }
 
     /// The control block's durable word, if it says anything.
     pub(super) fn durable_word(&self) -> Option<u64> {
-        self.control.with(|block| block.position(WORD_DURABLE)).flatten()
+        self.control.with(|block| block.believed(WORD_DURABLE, 0)).flatten()
     }
 
     /// Compares LOCK's and the active segment's handle with their paths, if the last time is longer ago than this.

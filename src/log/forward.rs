@@ -285,7 +285,7 @@ impl Log {
     }
 
     fn has_poison_word(&self) -> bool {
-        self.control.with(|block| block.position(WORD_POISON)).flatten().is_some()
+        self.control.with(|block| block.believed(WORD_POISON, 0)).flatten().is_some()
     }
 
     /// See the module. `None` = somebody else has done it.

@@ -2,6 +2,7 @@
 
 use super::Seq;
 use super::classify::Verdict;
+use super::control::ControlUse;
 use super::finding::Finding;
 
 /// What opening a log found and did.
@@ -57,6 +58,8 @@ impl Status {
 pub struct Health {
     /// What can be done with it.
     pub status: Status,
+    /// How this handle shares the control block with other processes. Answers are the same in all cases.
+    pub control: ControlUse,
     /// What was found since it was opened, newest last (the last 64).
     pub findings: Vec<Finding>,
 }

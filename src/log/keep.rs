@@ -89,7 +89,12 @@ impl Writer {
     /// The lock that was kept, if it may be kept on.
     pub(super) fn take_up_to_look(&mut self, now: Duration) -> Option<Held> {
         let kept = self.kept.take()?;
-        (now.saturating_sub(self.since) < KEPT_FOR).then(|| kept.held.resume())
+        if now.saturating_sub(self.since) < KEPT_FOR {
+            return Some(kept.held.resume());
+        }
+        // Whoever waits unheard shall have a chance.
+        self.gave_way = true;
+        None
     }
 
     /// Gives back a lock that was kept.
@@ -99,16 +104,26 @@ impl Writer {
 }
 
 impl Log {
-    /// Says that LOCK is wanted, and waits until it is given back, at most as long as the pause.
-    pub(super) fn want_lock(&self, block: &Block, pause: Duration) {
+    /// Says that LOCK is wanted, and waits until it is given back, at most as long as the pause. Returns whether it has been
+    /// given back, to somebody, since this was said before.
+    pub(super) fn want_lock(&self, block: &Block, pause: Duration, announced: &mut bool) -> bool {
         let mine = self.session.as_ref().map_or(1, |session| session.id());
         match block.load(WORD_WANTED) {
             // It may have been given back before this was said: one more try before any waiting.
-            0 => block.store(WORD_WANTED, mine),
-            _ if pause.is_zero() => {}
-            word => return block.wait(WORD_WANTED, word, pause),
+            0 => {
+                block.store(WORD_WANTED, mine);
+                self.vfs.sleep(Duration::ZERO);
+                std::mem::replace(announced, true)
+            }
+            word if !pause.is_zero() => {
+                block.wait(WORD_WANTED, word, pause);
+                false
+            }
+            _ => {
+                self.vfs.sleep(Duration::ZERO);
+                false
+            }
         }
-        self.vfs.sleep(Duration::ZERO);
     }
 
     /// Lets others go first if this process has just given way.

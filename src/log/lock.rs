@@ -45,6 +45,7 @@ pub(crate) struct LockFile {
     vfs: Arc<dyn Vfs>,
     file: Box<dyn VfsFile>,
     path: PathBuf,
+    forks: u64,
     #[cfg_attr(
         not(debug_assertions),
         expect(dead_code, reason = "the order of locks is asserted in debug builds")
@@ -55,7 +56,7 @@ pub(crate) struct LockFile {
 impl LockFile {
     pub(crate) fn open(vfs: &Arc<dyn Vfs>, path: PathBuf, rank: Rank) -> Result<Arc<Self>> {
         let file = vfs.open(&path, Open::Lock).context("open the lock file", &path)?;
-        Ok(Arc::new(LockFile { vfs: Arc::clone(vfs), file, path, rank }))
+        Ok(Arc::new(LockFile { vfs: Arc::clone(vfs), file, path, forks: vfs.forks(), rank }))
     }
 
     /// Takes the lock if it is free.
@@ -69,17 +70,22 @@ impl LockFile {
     /// # Errors
     /// [`ErrorKind::Busy`], its holder still to be named.
     pub(crate) fn acquire(self: &Arc<Self>, patience: Duration) -> Result<Held> {
-        self.acquire_by(patience, |_, pause| self.vfs.sleep(pause))
+        let sleep = |pause| {
+            self.vfs.sleep(pause);
+            false
+        };
+        self.acquire_by(patience, |_, pause| sleep(pause))
     }
 
-    /// The same; after each try that fails, `pause` is told how long this has been waiting, and how long to pause.
+    /// The same; after each try that fails, `pause` is told how long this has been waiting, and how long to pause. It
+    /// answers whether the lock has been given back for a moment since it was asked before: then it is worth trying often.
     ///
     /// # Errors
     /// As [`LockFile::acquire`].
     pub(crate) fn acquire_by(
         self: &Arc<Self>,
         patience: Duration,
-        mut pause_for: impl FnMut(Duration, Duration),
+        mut pause_for: impl FnMut(Duration, Duration) -> bool,
     ) -> Result<Held> {
         for _ in 0..QUICK_TRIES {
             if let Some(held) = self.try_acquire()? {
@@ -89,6 +95,7 @@ impl LockFile {
         }
         let [mut pause, in_handover, longest] = PAUSE;
         let start = self.vfs.monotonic();
+        let mut handover = HANDOVER;
         loop {
             let waited = self.vfs.monotonic().saturating_sub(start);
             if waited >= patience {
@@ -101,8 +108,11 @@ impl LockFile {
             }
             let mut jitter = [0; 1];
             self.vfs.random(&mut jitter).context("draw a pause for", &self.path)?;
-            pause_for(waited, (pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited));
-            pause = (pause * 2).min(if waited < HANDOVER { in_handover } else { longest });
+            if pause_for(waited, (pause / 2 + pause * u32::from(jitter[0]) / 256).min(patience - waited)) {
+                handover = waited + HANDOVER;
+                pause = pause.min(in_handover);
+            }
+            pause = (pause * 2).min(if waited < handover { in_handover } else { longest });
             if let Some(held) = self.try_acquire()? {
                 return Ok(held);
             }
@@ -172,6 +182,9 @@ impl Drop for Held {
         #[cfg(debug_assertions)]
         if !self.parked {
             forget(self.lock.rank);
+        }
+        if self.lock.vfs.forks() != self.lock.forks {
+            return; // the parent's: an unlock here would free it there
         }
         // A failure here cannot be told to anyone; the OS frees the lock with the descriptor at the latest.
         let _ = self.lock.file.unlock();

@@ -44,7 +44,7 @@ mod sync;
 mod view;
 
 pub use blobs::BlobId;
-pub use control::Mapping;
+pub use control::{ControlUse, Mapping};
 pub use draft::{Draft, Durability, NewEvent, Receipt};
 pub use engine::Log;
 pub use health::{Health, OpenReport, Status};

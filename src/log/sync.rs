@@ -422,7 +422,7 @@ impl Log {
 
     /// Whether a sync has failed in any process, as far as this one or the control block knows.
     pub(super) fn check_poison_word(&self) -> Result<()> {
-        let word = self.control.with(|block| block.position(WORD_POISON)).flatten();
+        let word = self.control.with(|block| block.believed(WORD_POISON, 0)).flatten();
         if self.durable.is_poisoned() || word.is_some() {
             self.durable.find_poison();
             return Err(self.lost());
@@ -583,6 +583,8 @@ impl Log {
     /// # Errors
     /// As [`Log::flush`].
     pub fn settle(&self) -> Result<()> {
+        self.check_fork()?;
+        self.let_go();
         if self.durable.next_due().is_none() || self.session.is_none() {
             return Ok(());
         }

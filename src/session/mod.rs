@@ -13,6 +13,7 @@ use crate::vfs::threads::Mutex;
 use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, write_full};
 
 mod info;
+mod probe;
 
 pub use info::{Info, Listing};
 
@@ -30,6 +31,8 @@ pub struct Session {
     name: String,
     lock: Box<dyn VfsFile>,
     info: Mutex<Info>,
+    /// Whether maps show writes, once it has been asked.
+    maps: Mutex<Option<std::result::Result<(), String>>>,
     id: u64,
     forks: u64,
 }
@@ -39,6 +42,9 @@ impl Session {
     ///
     /// The lock is taken under a temporary name and renamed into place, so nobody ever finds the file free while its
     /// owner lives; if the path then holds another file, the start is repeated under a new name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LocksDoNotExclude`] if a second handle gets the lock as well; system errors.
     pub fn start(vfs: Arc<dyn Vfs>, dir: &Path, label: &str) -> Result<Self> {
         let process = vfs.process();
         for _ in 0..8 {
@@ -66,6 +72,7 @@ impl Session {
                 name,
                 lock,
                 info: Mutex::new(info),
+                maps: Mutex::new(None),
                 id,
                 forks: process.forks,
             };
@@ -80,6 +87,9 @@ impl Session {
             }
             let here = session.lock.stat().context("look at the session file", &path)?;
             if vfs.stat(&path).is_ok_and(|there| there.id == here.id) {
+                if !probe::locks_exclude(&*vfs, &path)? {
+                    return Err(Error::new(ErrorKind::LocksDoNotExclude, "write", dir));
+                }
                 return Ok(session);
             }
         }
@@ -109,6 +119,15 @@ impl Session {
     pub fn stands(&self) -> bool {
         let path = self.dir.join(format!("{}.lock", self.name));
         matches!((self.lock.stat(), self.vfs.stat(&path)), (Ok(here), Ok(there)) if here.id == there.id)
+    }
+
+    /// Whether maps of the store's files show what calls write, and the other way round; if not, why. Tried once.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn maps_show_writes(&self) -> std::result::Result<(), String> {
+        let probe = || probe::maps_show_writes(&*self.vfs, &self.dir, &self.name, self.id);
+        self.maps.lock().get_or_insert_with(probe).clone()
     }
 
     /// Lists a log, so that others may take this session as a witness of it. Only under that log's LOCK.

@@ -295,8 +295,7 @@ impl Store {
         let sessions = root.join("sessions");
         let id = vfs.stat(&sessions).context("look at", &sessions)?.id;
         if options.read_only || barrier.is_some() {
-            let inner = Inner { vfs, root: root.to_path_buf(), meta, session: None, barrier };
-            return Ok(Store { inner: Arc::new(inner), options });
+            return Ok(Store::without_session(vfs, root, meta, barrier, options));
         }
         let key = key(&*vfs, id);
         let known = registry(&*vfs).lock().stores.get(&key).and_then(Weak::upgrade);
@@ -305,13 +304,31 @@ impl Store {
             Some(inner) if stands(&inner) => inner,
             // None is open, or its session's file has gone, so that it proves nothing to others any more.
             gone => {
-                let session = Some(Arc::new(Session::start(Arc::clone(&vfs), &sessions, &options.label)?));
+                let session = match Session::start(Arc::clone(&vfs), &sessions, &options.label) {
+                    Ok(session) => Some(Arc::new(session)),
+                    Err(e) if matches!(e.kind(), ErrorKind::LocksDoNotExclude) => {
+                        let barrier = Some(e.kind().to_string());
+                        return Ok(Store::without_session(vfs, root, meta, barrier, options));
+                    }
+                    Err(e) => return Err(e),
+                };
                 let root = root.to_path_buf();
                 let inner = Arc::new(Inner { vfs: Arc::clone(&vfs), root, meta, session, barrier });
                 share(&*vfs, key, inner, gone)
             }
         };
         Ok(Store { inner, options })
+    }
+
+    fn without_session(
+        vfs: Arc<dyn Vfs>,
+        root: &Path,
+        meta: StoreMeta,
+        barrier: Option<String>,
+        options: Options,
+    ) -> Store {
+        let inner = Inner { vfs, root: root.to_path_buf(), meta, session: None, barrier };
+        Store { inner: Arc::new(inner), options }
     }
 
     /// Its folder.

@@ -12,6 +12,7 @@ mod blob_crashes;
 mod blobs;
 mod built_segment;
 mod commit_basics;
+mod control_block;
 mod counterexamples;
 mod crash_damage;
 mod crash_enumeration;
@@ -22,6 +23,7 @@ mod crash_stories;
 mod damage_bytes;
 #[path = "../../tools/foldlog/src/event_json.rs"]
 mod event_json;
+mod keep_lock;
 mod layers;
 mod legacy_folders;
 mod legacy_import;

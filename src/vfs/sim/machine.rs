@@ -50,8 +50,9 @@ pub(crate) struct World {
     pub(crate) boot_id: Option<u128>,
     pub(crate) device: u64,
     pub(crate) file_system: FileSystem,
-    /// Whether files can be mapped.
-    pub(crate) maps: bool,
+    pub(crate) maps: Maps,
+    /// Whether a lock that is held is refused to others.
+    pub(crate) locks_exclude: bool,
     read_only: bool,
     capacity: Option<u64>,
     pub(crate) processes: Vec<ProcessState>,
@@ -69,6 +70,14 @@ pub(crate) struct World {
     marks: Vec<String>,
     counts: BTreeMap<Op, u64>,
     pub(crate) sched: Option<Sched>,
+}
+
+/// What mapping a file gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maps {
+    Shared,
+    Private,
+    Refused,
 }
 
 pub(crate) struct ProcessState {
@@ -184,7 +193,8 @@ impl SimMachine {
             file_system: FileSystem::Local(
                 if host.is_some() { "memory" } else { profile.file_system() }.into(),
             ),
-            maps: true,
+            maps: Maps::Shared,
+            locks_exclude: true,
             read_only: false,
             capacity: None,
             processes: Vec::new(),
@@ -293,7 +303,17 @@ impl SimMachine {
 
     /// Whether files can be mapped from now on; if not, mapping one answers [`io::ErrorKind::Unsupported`].
     pub fn set_maps(&self, maps: bool) {
-        self.inner.world.lock().maps = maps;
+        self.inner.world.lock().maps = if maps { Maps::Shared } else { Maps::Refused };
+    }
+
+    /// Every mapping made from now on is a copy of its own, as on a file system where maps are not coherent.
+    pub fn set_private_maps(&self) {
+        self.inner.world.lock().maps = Maps::Private;
+    }
+
+    /// Whether locks exclude; if not, every try to take one succeeds, as on a file system that ignores them.
+    pub fn set_locks_exclude(&self, exclude: bool) {
+        self.inner.world.lock().locks_exclude = exclude;
     }
 
     /// What [`Vfs::file_system`] answers.

@@ -43,7 +43,7 @@
 //! ```
 //!
 //! # What is not simulated
-//! Memory maps, a forked parent that goes on beside its child, several threads under a schedule, case folding, access
+//! A forked parent that goes on beside its child, several threads under a schedule, case folding, access
 //! rights, and time stamps of files.
 
 mod crash;

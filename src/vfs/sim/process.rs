@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::disk::{Change, DirNode, Flush, Ino, Node};
 use super::faults::{Act, Effect, Op, eio};
-use super::machine::{FILE_LEN_MAX, SimMachine, World, dead, micros};
+use super::machine::{FILE_LEN_MAX, Maps, SimMachine, World, dead, micros};
 use super::profile::Profile;
 use super::scheduler::{self, Turn};
 use crate::vfs::{
@@ -470,6 +470,9 @@ impl VfsFile for SimFile {
     fn try_lock(&self) -> io::Result<bool> {
         self.call(Op::Lock, 0, 0, |world, _| {
             world.opened(self.id)?;
+            if !world.locks_exclude {
+                return Ok(true);
+            }
             let windows = world.profile.is_windows();
             if let Some(tries) = world.lingering.get_mut(&self.ino).filter(|n| **n > 0) {
                 *tries -= 1;
@@ -496,19 +499,21 @@ impl VfsFile for SimFile {
     }
 
     fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
-        let id = self.call(Op::Map, 0, len, |world, _| {
-            if !world.maps {
+        let (id, private) = self.call(Op::Map, 0, len, |world, _| {
+            if world.maps == Maps::Refused {
                 return Err(io::ErrorKind::Unsupported.into());
             }
             if world.disk.file(self.ino)?.live.len() < len as u64 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             // The mapping keeps the file open for itself.
-            Ok(world.add_open(self.ino, self.process.id, self.how))
+            let mut copy = vec![0; if world.maps == Maps::Private { len } else { 0 }];
+            world.disk.file(self.ino)?.live.read(&mut copy, 0);
+            Ok((world.add_open(self.ino, self.process.id, self.how), copy))
         })?;
         let path = Arc::clone(&self.path);
         let file = SimFile { process: self.process.clone(), id, ino: self.ino, how: self.how, path };
-        Ok(Box::new(SimWords { file, len: len as u64 }))
+        Ok(Box::new(SimWords { file, len: len as u64, private: parking_lot::Mutex::new(private) }))
     }
 }
 
@@ -517,6 +522,8 @@ impl VfsFile for SimFile {
 struct SimWords {
     file: SimFile,
     len: u64,
+    /// What it shows where maps are not coherent; else empty.
+    private: parking_lot::Mutex<Vec<u8>>,
 }
 
 impl SimWords {
@@ -526,6 +533,12 @@ impl SimWords {
         }
         let done = self.file.call(op, at, 8, |world, _| {
             let mut word = [0; 8];
+            let from = usize::try_from(at).unwrap_or(usize::MAX);
+            if let Some(copy) = self.private.lock().get_mut(from..).and_then(|copy| copy.get_mut(..8)) {
+                word.copy_from_slice(copy);
+                copy.copy_from_slice(&change(u64::from_le_bytes(word)).to_le_bytes());
+                return Ok(u64::from_le_bytes(word));
+            }
             world.disk.file(self.file.ino)?.live.read(&mut word, at);
             let now = u64::from_le_bytes(word);
             let new = change(now);

@@ -49,6 +49,7 @@ const TABLE: [(Exit, &[&str]); 6] = [
             "not-found",
             "foreign",
             "shared-file-system",
+            "locks-do-not-exclude",
         ],
     ),
     (
@@ -171,6 +172,7 @@ mod tests {
                 ("not-found", 3),
                 ("foreign", 3),
                 ("shared-file-system", 3),
+                ("locks-do-not-exclude", 3),
                 ("not-yet", 5),
                 ("unstable", 5),
                 ("no-space", 6),

@@ -1,8 +1,8 @@
 //! `foldlog stats`: figures of each workspace, the total last.
 
-use foldlog::State;
 use foldlog::store::inspect;
 use foldlog::vfs::os::Os;
+use foldlog::{ControlUse, State};
 use serde::Serialize;
 
 use crate::args::Global;
@@ -27,6 +27,8 @@ struct Line {
     epochs: Option<usize>,
     keys: Option<usize>,
     state_hash: Option<String>,
+    /// How this look shared the control block: `mapped`, `by-calls` or `none`.
+    control: Option<&'static str>,
     verdict: &'static str,
     findings: usize,
 }
@@ -89,6 +91,7 @@ fn workspace(
         Some(_) => Some(store.workspace_named(&subject.name)).transpose().unwrap_or_default(),
         None => None,
     };
+    let control = folded.as_ref().map(|workspace| workspace.health().control);
     let folded = match folded {
         Some(workspace) => Some(workspace.read(|state| {
             (
@@ -123,6 +126,7 @@ fn workspace(
         epochs: folded.map(|(.., epochs, _, _)| epochs),
         keys: folded.map(|(.., keys, _)| keys),
         state_hash: folded.map(|(.., hash)| hash.to_hex().to_string()),
+        control: control.as_ref().map(ControlUse::as_str),
         verdict,
         findings: found.findings.len(),
     };
@@ -138,7 +142,8 @@ fn workspace(
         let unknown = || "unknown".to_owned();
         out.line(&format!(
             "{}\n  bound to     {}\n  log          {}\n  events       {} in {} commits, up to {}, durable up to {}\n  \
-             keys         {}, epochs {}\n  on disk      {} bytes in {} segment(s)\n  end          {}\n  state hash   {}",
+             keys         {}, epochs {}\n  on disk      {} bytes in {} segment(s)\n  end          {}\n  \
+             control      {}\n  state hash   {}",
             line.workspace,
             target::bound_to(found.meta.as_ref()),
             line.log,
@@ -151,10 +156,21 @@ fn workspace(
             line.bytes,
             line.segments,
             line.verdict,
+            shared(control),
             line.state_hash.unwrap_or_else(unknown),
         ))?;
     }
     out.flush()?;
     found.findings.iter().for_each(|finding| out.tell(finding));
     Ok(Exit::of_severity(found.worst()))
+}
+
+/// How the control block was shared, with the reason where it was not mapped.
+fn shared(control: Option<ControlUse>) -> String {
+    match control {
+        None => "unknown".into(),
+        Some(ControlUse::ByCalls { why }) => format!("by calls: {why}"),
+        Some(ControlUse::None { why }) => format!("none: {why}"),
+        Some(other) => other.as_str().into(),
+    }
 }
