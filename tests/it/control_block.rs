@@ -521,7 +521,7 @@ fn killed_probe_leaves_nothing_that_grows() {
     for at in 1..=calls_of(&start, open) {
         let machine = SimMachine::from_disk(&start.disk(), 7);
         let plan = Plan::new().kill("victim", at, Kill::After);
-        machine.run(1, vec![Program::new("victim", open)], &plan);
+        let _ = machine.run(1, vec![Program::new("victim", open)], &plan);
         left += probes(&machine);
         // One opener finds its session dead and says so; the next removes what that left.
         for _ in 0..2 {
