@@ -199,6 +199,10 @@ fn main() -> io::Result<()> {
         control.encode(&mut bytes);
         write("envelope_decode", &format!("control-{:04x}", control.kind().0), &body(7, 0, &bytes))?;
     }
+    let counting: Vec<u8> = (0..=255).collect();
+    for (name, bytes) in [("zeros", &[0; 64][..]), ("ones", &[0xFF; 64]), ("counting", &counting)] {
+        write("ctl_block", name, bytes)?;
+    }
     for (name, text) in ITEMS {
         write("item_patch", name, text.as_bytes())?;
     }

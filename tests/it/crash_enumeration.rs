@@ -152,7 +152,7 @@ fn every_crash_recovers() {
 /// One, two and three commits of one small event each, in every combination of durabilities, 512-byte pieces.
 #[test]
 fn every_crash_of_the_smallest_programs_recovers() {
-    const CHOICES_MAX: usize = 1 << 17;
+    const CHOICES_MAX: usize = 1 << 18;
     const MIN: (usize, usize, usize) = (39, 130_000, 1_400);
     let spec = |durability| Spec { size: Size::Tiny, durability, op: false, events: 1, conditional: false };
     let commits =

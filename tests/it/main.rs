@@ -31,6 +31,7 @@ mod legacy_source;
 mod linux_only;
 mod model_frames;
 mod open_cases;
+mod process_burst;
 mod process_create;
 #[cfg(target_os = "linux")]
 mod process_disk;

@@ -364,6 +364,85 @@ fn eight_writers_killed_and_stopped_lose_nothing() {
     assert_eq!(ws.health().status, Status::Healthy);
 }
 
+/// Somebody deletes, empties, scribbles over and replaces the control block all the time, under processes that have it
+/// mapped.
+#[test]
+fn control_block_struck_under_four_writers_loses_nothing() {
+    let seed = seed();
+    let mut dice = Dice::new(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("store");
+    let (count, begun) = (if quick() { 100 } else { 400 }, Instant::now());
+    let (_store, ws) = open(&root, options().segment_size(SEGMENT));
+    let control = ws.log().paths().control();
+    let mut poller = Worker::start("poller", &[root.to_str().unwrap()]);
+    poller.expect("polling");
+    let args = |me: u64| [root.to_str().unwrap().to_owned(), me.to_string(), count.to_string()];
+    let mut seats: Vec<Seat> = (0..4)
+        .map(|me| {
+            let worker = Worker::start("writer", &args(me).each_ref().map(String::as_str));
+            Seat { worker, acked: HashMap::new(), done: false, stopped: false }
+        })
+        .collect();
+    let (mut strikes, mut until_next) = (0, 20);
+    while seats.iter().any(|seat| !seat.done) {
+        assert!(begun.elapsed() < BOUND * 2, "not done: seed {seed}");
+        let mut heard = 0;
+        for (me, seat) in (0..).zip(&mut seats) {
+            while let Some(line) = seat.worker.try_next() {
+                seat.take(me, &line);
+                heard += 1;
+            }
+        }
+        if heard == 0 {
+            pause();
+        }
+        until_next -= heard;
+        if until_next < 0 {
+            until_next = 20;
+            strikes += 1;
+            strike(&control, &mut dice);
+        }
+    }
+    // Who has a block that was deleted may be told of nothing new for a second: that is what is promised.
+    std::thread::sleep(Duration::from_secs(1));
+    let mut hashes: Vec<String> = Vec::new();
+    for seat in &mut seats {
+        seat.worker.tell("hash");
+        hashes.push(seat.worker.expect("hash"));
+    }
+    poller.tell("stop");
+    poller.expect("looks");
+    hashes.push(poller.expect("hash"));
+    hashes.push(ws.read(State::hash).unwrap().to_string());
+    hashes.dedup();
+    assert_eq!(hashes.len(), 1, "several state hashes: {hashes:?}; seed {seed}");
+    check_log(&ws, &seats, count);
+    assert!(strikes > 5, "{strikes} strikes prove nothing");
+    assert_eq!(ws.health().status, Status::Healthy);
+}
+
+/// What an operator, a disk or a sync tool may do to the block; of its length, which nobody may cut while it is mapped.
+fn strike(control: &std::path::Path, dice: &mut Dice) {
+    let mut bytes = vec![0; 4096];
+    let how = dice.below(4);
+    if how >= 2 {
+        bytes.iter_mut().for_each(|byte| *byte = u8::try_from(dice.below(256)).unwrap());
+    }
+    // Whoever makes it anew may be at it just now, and Windows refuses some of this while it is mapped.
+    let _ = match how {
+        0 => std::fs::remove_file(control),
+        1 | 2 => std::fs::OpenOptions::new()
+            .write(true)
+            .open(control)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, &bytes)),
+        _ => {
+            let beside = control.with_file_name("beside");
+            std::fs::write(&beside, &bytes).and_then(|()| std::fs::rename(&beside, control))
+        }
+    };
+}
+
 /// The log from its bytes against what was acknowledged.
 fn check_log(ws: &Workspace, seats: &[Seat], count: u64) {
     let (all, walk) = landed(ws);

@@ -50,6 +50,7 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("opener", crate::process_create::opener),
         ("tasker", crate::task_processes::writer),
         ("task_poller", crate::task_processes::poller),
+        ("burster", crate::process_burst::burster),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]
