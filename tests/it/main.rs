@@ -12,6 +12,7 @@ mod blob_crashes;
 mod blobs;
 mod built_segment;
 mod commit_basics;
+mod control_block;
 mod counterexamples;
 mod crash_damage;
 mod crash_enumeration;

@@ -53,6 +53,10 @@ pub(super) struct Book {
     pub(super) impatient: bool,
     /// Words of the control block were overwritten, or it was deleted, since the last power cut.
     pub(super) scrambled: bool,
+    /// Somebody may have left a durable word that passes its check and lies beyond the end: that is called damage.
+    pub(super) beyond: bool,
+    /// Syncs fail in this schedule, so there are many, over many pages.
+    pub(super) many_syncs: bool,
     /// A sync may have failed at any time.
     pub(super) sync_faults: bool,
     pub(super) linger: bool,
@@ -80,6 +84,7 @@ pub(super) fn expected_in_calm(error: &Error, book: &Notes) -> bool {
     match error.kind() {
         ErrorKind::DurabilityLost { .. } => book.sync_faults,
         ErrorKind::Busy { .. } | ErrorKind::NotDurable { .. } => book.impatient,
+        ErrorKind::Damaged(_) => book.beyond,
         _ => false,
     }
 }
@@ -91,6 +96,7 @@ pub(super) fn expected(error: &Error, book: &Notes) -> bool {
         ErrorKind::DurabilityLost { .. } => book.sync_faults,
         ErrorKind::Busy { .. } | ErrorKind::NotDurable { .. } | ErrorKind::NotYet => true,
         ErrorKind::NoSpace | ErrorKind::Io => book.faults,
+        ErrorKind::Damaged(_) => book.beyond,
         _ => false,
     }
 }

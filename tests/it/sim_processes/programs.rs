@@ -31,7 +31,8 @@ pub(super) fn look(book: &Notes, who: &str, workspace: &Workspace, last: &mut u6
     let health = workspace.health();
     let fine = matches!(health.status, Status::Healthy | Status::ReadOnly);
     let lost = health.status == Status::DurabilityLost && book.lock().sync_faults;
-    assert!(fine || lost, "{who}: {health:?}");
+    let beyond = health.status == Status::Damaged && book.lock().beyond;
+    assert!(fine || lost || beyond, "{who}: {health:?}");
 }
 
 /// What is known without a look at the disk is never ahead of it, and never goes back.
@@ -60,7 +61,12 @@ impl Session<'_> {
         let count = 1 + rng.index(3);
         let key = format!("k{}", rng.below(3));
         // Now and then over several pages, which are not written again with the next commit.
-        let dots = if rng.chance(1, 10) { 4_000 + rng.index(8_000) } else { rng.index(300) };
+        let many_syncs = book.lock().many_syncs;
+        let dots = if rng.chance(if many_syncs { 5 } else { 1 }, 10) {
+            4_000 + rng.index(8_000)
+        } else {
+            rng.index(300)
+        };
         let events: Vec<_> = (0..count)
             .map(|i| {
                 let key = if i == 0 { &key } else { "other" };
@@ -230,8 +236,8 @@ pub(super) struct Setup {
     pub(super) keeps: bool,
 }
 
-pub(super) fn level(rng: &mut Rng) -> Durability {
-    match rng.index(4) {
+pub(super) fn level(book: &Notes, rng: &mut Rng) -> Durability {
+    match rng.index(if book.lock().many_syncs { 8 } else { 4 }) {
         0 | 1 => Durability::Buffered,
         2 => Durability::Interval(1 + u32::try_from(rng.below(2_000)).unwrap()),
         _ => Durability::Durable,
@@ -294,7 +300,7 @@ pub(super) fn writer(book: &Notes, process: &SimProcess, seed: u64, setup: &Setu
                     }
                 }
                 _ => {
-                    let level = level(&mut rng);
+                    let level = level(book, &mut rng);
                     session.commit(n, level, &mut rng);
                     n += 1;
                 }

@@ -22,6 +22,8 @@ pub(super) struct Climate {
     pub(super) disk: bool,
     pub(super) syncs: bool,
     pub(super) words: bool,
+    /// The durable word may be raised beyond the end.
+    pub(super) beyond: bool,
     /// One caller alone is told of a failed sync.
     pub(super) told_to_one: bool,
     pub(super) windows: bool,
@@ -31,9 +33,13 @@ impl Climate {
     /// A fault of the disk; nothing if this schedule has none.
     pub(super) fn disk_fault(self, book: &Notes, machine: &SimMachine, rng: &mut Rng) -> Option<String> {
         let nth = 1 + rng.below(12);
-        let fault = match rng.below(8) {
-            0 | 1 if self.syncs => Fault::on(Op::Sync, Effect::DropsPages).path(".seg").nth(nth),
-            2 if self.syncs => Fault::on(Op::Sync, Effect::Eio).path(".seg").nth(nth),
+        let kind = if self.syncs && rng.chance(1, 2) { 0 } else { rng.below(8) };
+        let fault = match kind {
+            0..=2 if self.syncs => {
+                let effect = if rng.chance(4, 5) { Effect::DropsPages } else { Effect::Eio };
+                let fault = Fault::on(Op::Sync, effect).path(".seg").nth(1 + rng.below(9));
+                if rng.chance(1, 2) { fault.deadly() } else { fault }
+            }
             3 if self.disk => Fault::on(Op::Write, Effect::Short(rng.index(400))).path(".seg").nth(nth),
             4 if self.disk => Fault::on(Op::Write, Effect::Eio).path(".seg").nth(nth).times(1 + rng.below(3)),
             5 if self.disk => Fault::on(Op::Write, Effect::DoneButFails).path(".seg").nth(nth),
@@ -64,7 +70,7 @@ impl Climate {
             process.sleep(Duration::from_micros([3, 60, 900][rng.index(3)]));
             if self.words && rng.chance(3, 4) {
                 book.lock().scrambled = true;
-                vandal.act(process, &mut rng);
+                vandal.act(book, process, &mut rng);
             } else {
                 let _ = self.disk_fault(book, process.machine(), &mut rng);
             }
@@ -105,7 +111,7 @@ impl Vandal {
     }
 
     /// Whatever fails has no effect, as good as none.
-    fn act(&mut self, process: &SimProcess, rng: &mut Rng) {
+    fn act(&mut self, book: &Notes, process: &SimProcess, rng: &mut Rng) {
         let Some((paths, meta)) = self.find(process) else { return };
         let path = paths.control();
         // A word with a good check is somebody's word, and believed; that nobody has it by chance is what 16 bits are for.
@@ -119,6 +125,12 @@ impl Vandal {
         let mut now = vec![0; BLOCK];
         if read_full(&*block, &mut now, 0).unwrap_or(0) == BLOCK {
             self.known.push(now);
+        }
+        if self.climate.beyond && rng.chance(1, 2) {
+            book.lock().beyond = true;
+            let word = control::position_word(meta.log_id, 1_000_000 + rng.below(1_000_000));
+            let _ = write_full(&*block, &word.to_le_bytes(), 192);
+            return;
         }
         let word = WORDS[rng.index(WORDS.len())];
         match rng.below(8) {
