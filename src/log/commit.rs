@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::batch::{Batch, Memory};
@@ -19,7 +19,7 @@ use super::state::{Recall, State};
 use super::view::{Active, View};
 use super::{Cursor, Lpos, Seq};
 use crate::error::{Error, ErrorKind, Result};
-use crate::vfs::threads::Mutex;
+use crate::vfs::threads::{AtomicUsize, Mutex, thread_local};
 
 /// What a caller runs under the lock: it looks at the latest state and fills a draft, or refuses.
 type Closure = Box<dyn FnOnce(&State, &mut Draft) -> Result<()> + Send>;
@@ -143,7 +143,7 @@ impl Log {
         durability: Durability,
         closure: impl FnOnce(&State, &mut Draft) -> Result<()> + Send + 'static,
     ) -> Result<Receipt> {
-        if IN_CLOSURE.get() {
+        if IN_CLOSURE.with(Cell::get) {
             return Err(Error::new(ErrorKind::Reentrant, "commit to", self.paths.dir()));
         }
         self.check_writable()?;
@@ -391,9 +391,9 @@ impl Log {
     ) -> std::result::Result<Receipt, Outcome> {
         let ran = match slot.closure.take() {
             Some(closure) => {
-                IN_CLOSURE.set(true);
+                IN_CLOSURE.with(|it| it.set(true));
                 let ran = catch_unwind(AssertUnwindSafe(|| closure.run(&view.state, draft)));
-                IN_CLOSURE.set(false);
+                IN_CLOSURE.with(|it| it.set(false));
                 ran.map_err(Outcome::Panicked)?
             }
             None => Ok(()),

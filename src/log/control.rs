@@ -11,7 +11,7 @@ use super::LogId;
 use super::bytes::{Bytes, put};
 use super::format::{CONTROL_CRC_AT, CONTROL_LAYOUT, CONTROL_LEN, CONTROL_MAGIC};
 use super::paths::Paths;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::{Mutex, RwLock};
 use crate::vfs::{Existing, FileId, Open, Vfs, VfsFile, Words, read_full, write_full};
 
@@ -279,6 +279,9 @@ impl Words for ByCalls {
     }
 }
 
+/// How often a block is made again that somebody deletes at once.
+const MADE_AGAIN: u32 = 3;
+
 /// The block that a log's handle goes by now, if any.
 #[derive(Debug)]
 pub(super) struct ControlBlock {
@@ -344,6 +347,20 @@ impl ControlBlock {
         *self.block.write() = fresh.filter(Block::is_ours).map(Arc::new);
     }
 
+    /// As [`ControlBlock::look_again`], but the block at hand stays in force as long as no other one is this log's.
+    /// Returns whether another one was taken.
+    pub(super) fn look_for_another(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> bool {
+        let _looking = self.looking.lock();
+        let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
+        if now.is_none() || self.get().map(|block| block.id) == now {
+            return false;
+        }
+        let fresh = Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).ok().flatten();
+        let Some(fresh) = fresh.filter(Block::is_ours) else { return false };
+        *self.block.write() = Some(Arc::new(fresh));
+        true
+    }
+
     /// As [`ControlBlock::look_again`], and makes the block anew where it is missing, or says again whose it is where
     /// that was overwritten. LOCK is held.
     ///
@@ -359,16 +376,14 @@ impl ControlBlock {
         if let Some(block) = self.get() {
             return Ok(block);
         }
-        let made =
-            Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).and_then(|found| match found {
-                Some(block) => {
-                    // All of its words are somebody's rubbish.
-                    (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
-                    block.claim();
-                    Ok(block)
-                }
-                None => self.create(vfs, paths, log),
-            });
+        let mut made = self.make(vfs, paths, log);
+        // Somebody may take it away again at any moment.
+        for _ in 0..MADE_AGAIN {
+            if !made.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound { .. })) {
+                break;
+            }
+            made = self.make(vfs, paths, log);
+        }
         let block = match (made, before) {
             (Ok(block), _) => Arc::new(block),
             (Err(_), Some(before)) if before.is_ours() => before,
@@ -376,6 +391,18 @@ impl ControlBlock {
         };
         *self.block.write() = Some(Arc::clone(&block));
         Ok(block)
+    }
+
+    /// The block that stands there, with all of its words zeroed because they are somebody's rubbish; or a new one.
+    fn make(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Block> {
+        match Block::open(vfs, paths, log, self.how, self.by_calls.as_ref())? {
+            Some(block) => {
+                (0..CONTROL_LEN as u64).step_by(8).for_each(|at| block.words.store(at, 0));
+                block.claim();
+                Ok(block)
+            }
+            None => self.create(vfs, paths, log),
+        }
     }
 
     fn create(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Block> {

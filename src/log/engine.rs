@@ -382,7 +382,8 @@ impl Log {
         now.saturating_sub(then) < BELIEVED_FOR
     }
 
-    fn look_at_bytes(&self) -> Result<()> {
+    /// Reads on to what others have committed, whatever the words say.
+    pub(super) fn look_at_bytes(&self) -> Result<()> {
         let now = self.vfs.monotonic();
         self.looked_at.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         {

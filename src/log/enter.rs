@@ -1,8 +1,8 @@
 //! Entering: LOCK is taken or taken up, the files under it are looked at, the bytes are read to their end, and what a
 //! dead holder left is mended. Behind that the view stands where the next frame goes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 
 use super::classify::{Hints, Place, Verdict, classify};
@@ -16,6 +16,7 @@ use super::view::{Active, Tail, View, replaced};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::Listing;
 use crate::vfs::read_full;
+use crate::vfs::threads::RwLockWriteGuard;
 
 /// Who waits for LOCK for longer makes sure that it says so in the right block.
 const LOST_FOR: Duration = Duration::from_millis(10);

@@ -2,11 +2,11 @@
 //! `Interval` depends on its being timely, and it never holds up an exit.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::engine::Log;
-use crate::vfs::threads::{Bell, Mutex, PerImage};
+use crate::vfs::threads::{Bell, Mutex, MutexGuard, PerImage};
 
 /// Whether a process may have the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -148,7 +148,14 @@ impl Log {
     }
 
     /// Whether a lane's last sync is suspect to this process. The lane, or LOCK for its own word, is held.
+    ///
+    /// That is asked of the block that the others have now: what a dead one counted in a block that was deleted since,
+    /// nobody could tell them.
     pub(super) fn is_suspect(&self, lane: usize) -> bool {
+        if self.control.look_for_another(&self.vfs, &self.paths, self.meta.log_id) {
+            // What was settled speaks of the words of another block.
+            self.lanes.settled.iter().for_each(|settled| settled.store(NONE, Ordering::Release));
+        }
         let look = |block: &Block| {
             let seen = Seen::of(block, lane);
             !seen.is_well() && !self.lanes.is_settled(lane, seen.word)

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Context as _, Error, ErrorKind, Result};
+#[cfg(debug_assertions)]
+use crate::vfs::threads::thread_local;
 use crate::vfs::{Open, Vfs, VfsFile};
 
 /// Tries that only yield in between; together about as long as a commit takes.
@@ -32,7 +34,8 @@ thread_local! {
 
 #[cfg(debug_assertions)]
 fn forget(rank: Rank) {
-    HELD.with_borrow_mut(|held| {
+    HELD.with(|held| {
+        let mut held = held.borrow_mut();
         if let Some(at) = held.iter().rposition(|other| *other == rank) {
             held.remove(at);
         }
@@ -165,7 +168,8 @@ impl Held {
     /// Taken up by this thread, which must be allowed to take the lock now.
     pub(crate) fn resume(mut self) -> Held {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| {
+        HELD.with(|held| {
+            let mut held = held.borrow_mut();
             let rank = self.lock.rank;
             // A lane may be probed beside another: it is never waited for.
             let may = |other: &Rank| *other < rank || rank == Rank::Lane && *other == rank;

@@ -189,7 +189,8 @@ impl Log {
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let due = self.durable.sync_at.get();
-        self.refresh()?;
+        // Not by the tail word: it may be behind, and "everything" means what stands in the file.
+        self.look_at_bytes()?;
         let (end, seq) = {
             let view = self.view.read();
             (view.end_lpos(), view.state.last().0)
@@ -202,7 +203,7 @@ impl Log {
     /// As [`Log::flush`], and so that this process can vouch for it.
     fn flush_itself(&self) -> Result<()> {
         self.check_writable()?;
-        self.refresh()?;
+        self.look_at_bytes()?;
         let (end, seq) = {
             let view = self.view.read();
             (view.end_lpos(), view.state.last().0)

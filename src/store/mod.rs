@@ -14,6 +14,8 @@ mod create;
 pub mod inspect;
 pub mod meta;
 mod place;
+#[cfg(all(test, shuttle))]
+mod shuttled;
 
 pub use meta::StoreMeta;
 pub use place::{Place, folder_name, hash, normalise};

@@ -9,11 +9,28 @@
 //! A panic under a lock does not poison it: everything guarded here is whole between any two statements, or is checked
 //! against the bytes.
 
+#[cfg(all(test, shuttle))]
+mod shuttled;
+
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::{self, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
-use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
+#[cfg(not(all(test, shuttle)))]
+use std::{sync, thread, time::Instant};
+
+#[cfg(all(test, shuttle))]
+use shuttled::{Instant, sync, thread};
+use sync::RwLockReadGuard;
+use thread::Thread;
+
+pub(crate) use sync::atomic::AtomicUsize;
+pub(crate) use sync::{MutexGuard, RwLockWriteGuard};
+
+#[cfg(all(test, shuttle))]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(all(test, shuttle)))]
+pub(crate) use std::thread_local;
 
 /// A mutex without poison.
 #[derive(Debug, Default)]
@@ -91,7 +108,7 @@ impl<T> RwLock<T> {
 }
 
 /// How often who waits for a [`FairMutex`] looks and yields before it sleeps.
-const SPINS: u32 = 64;
+const SPINS: u32 = if cfg!(all(test, shuttle)) { 1 } else { 64 };
 
 /// A mutex that is handed from thread to thread in the order they came, and waited for no longer than one likes.
 #[derive(Debug, Default)]
@@ -234,7 +251,69 @@ impl<T> PerImage<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, shuttle))]
+mod shuttled_tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn fair_mutex_excludes_in_the_order_of_arrival_in_any_order_of_steps() {
+        shuttle::check_random(
+            || {
+                let mutex = Arc::new(FairMutex::new(Vec::new()));
+                let held = mutex.lock();
+                let threads: Vec<_> = (0..3)
+                    .map(|i| {
+                        let other = Arc::clone(&mutex);
+                        let thread = shuttle::thread::spawn(move || other.lock().push(i));
+                        while held.mutex.gate.lock().waiting.len() <= i {
+                            thread::yield_now();
+                        }
+                        thread
+                    })
+                    .collect();
+                drop(held);
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                assert_eq!(*mutex.lock(), [0, 1, 2]);
+                assert!(mutex.try_lock().is_some());
+            },
+            10_000,
+        );
+    }
+
+    #[test]
+    fn fair_mutex_loses_no_turn_to_a_waiter_that_gives_up_in_any_order_of_steps() {
+        shuttle::check_random(
+            || {
+                let mutex = Arc::new(FairMutex::new(0));
+                let threads: Vec<_> = (0..3)
+                    .map(|i| {
+                        let mutex = Arc::clone(&mutex);
+                        shuttle::thread::spawn(move || {
+                            let turn = if i == 0 {
+                                Some(mutex.lock())
+                            } else {
+                                mutex.try_lock_for(Duration::from_secs(1))
+                            };
+                            turn.map_or(0, |mut value| {
+                                let before = *value;
+                                thread::yield_now();
+                                *value = before + 1;
+                                1
+                            })
+                        })
+                    })
+                    .collect();
+                let done: i32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+                assert_eq!(*mutex.lock(), done);
+            },
+            10_000,
+        );
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

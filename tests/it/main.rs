@@ -13,6 +13,7 @@ mod blobs;
 mod built_segment;
 mod commit_basics;
 mod control_block;
+mod control_losses;
 mod counterexamples;
 mod crash_damage;
 mod crash_enumeration;

@@ -177,12 +177,22 @@ pub struct Fault {
     covering: Option<u64>,
     skip: u64,
     times: u64,
+    deadly: bool,
 }
 
 impl Fault {
     /// The next call of this kind goes wrong in this way, once.
     pub fn on(op: Op, effect: Effect) -> Self {
-        Fault { op, effect, path: String::new(), process: None, covering: None, skip: 0, times: 1 }
+        Fault {
+            op,
+            effect,
+            path: String::new(),
+            process: None,
+            covering: None,
+            skip: 0,
+            times: 1,
+            deadly: false,
+        }
     }
 
     /// Only calls on paths that contain this. Separators are slashes, whatever system the simulator runs on.
@@ -221,6 +231,12 @@ impl Fault {
         self.times(u64::MAX)
     }
 
+    /// The caller is killed within the call, so that it alone, if anybody, would have been told.
+    #[must_use]
+    pub fn deadly(self) -> Self {
+        Fault { deadly: true, ..self }
+    }
+
     fn matches(&self, act: &Act<'_>, process: &str) -> bool {
         let covers = |at: u64| act.offset <= at && at - act.offset < act.len as u64;
         self.op == act.op
@@ -230,8 +246,8 @@ impl Fault {
             && (self.path.is_empty() || slashed(act.path).contains(&self.path))
     }
 
-    /// Counts the call; says whether it is hit.
-    pub(crate) fn strike(&mut self, act: &Act<'_>, process: &str) -> Option<Effect> {
+    /// Counts the call; says whether it is hit, and whether the caller is killed.
+    pub(crate) fn strike(&mut self, act: &Act<'_>, process: &str) -> Option<(Effect, bool)> {
         if !self.matches(act, process) {
             return None;
         }
@@ -242,7 +258,7 @@ impl Fault {
         if self.times != u64::MAX {
             self.times -= 1;
         }
-        Some(self.effect)
+        Some((self.effect, self.deadly))
     }
 }
 

@@ -66,9 +66,13 @@ pub(crate) struct World {
     /// Windows: names that go with the last close of the file.
     pub(crate) doomed: HashMap<Ino, (Ino, String)>,
     faults: Vec<Fault>,
+    /// The call that was begun last kills its caller.
+    pub(crate) deadly: bool,
     record: Option<Record>,
     marks: Vec<String>,
     counts: BTreeMap<Op, u64>,
+    /// The most locks that a process held when it synced a file.
+    locks_at_sync: usize,
     pub(crate) sched: Option<Sched>,
 }
 
@@ -205,9 +209,11 @@ impl SimMachine {
             linger: 0,
             doomed: HashMap::new(),
             faults: Vec::new(),
+            deadly: false,
             record: None,
             marks: Vec::new(),
             counts: BTreeMap::new(),
+            locks_at_sync: 0,
             sched: None,
         };
         SimMachine { inner: Arc::new(Inner { world: Mutex::new(world), ended: Condvar::new(), host }) }
@@ -356,6 +362,11 @@ impl SimMachine {
         world.clock = world.clock.saturating_add(micros(time));
     }
 
+    /// The most locks that a process has held while it synced a file.
+    pub fn locks_at_sync(&self) -> usize {
+        self.inner.world.lock().locks_at_sync
+    }
+
     /// How many calls of this kind have been made.
     pub fn calls(&self, op: Op) -> u64 {
         self.inner.world.lock().counts.get(&op).copied().unwrap_or(0)
@@ -395,12 +406,18 @@ impl World {
     /// Counts and records a call, and says which fault hits it.
     pub(crate) fn begin(&mut self, process: usize, act: &Act<'_>) -> io::Result<Option<Effect>> {
         *self.counts.entry(act.op).or_default() += 1;
+        if act.op == Op::Sync {
+            let of_caller = |id: &&u64| self.opens.get(*id).is_some_and(|open| open.process == process);
+            self.locks_at_sync = self.locks_at_sync.max(self.locks.values().filter(of_caller).count());
+        }
         let label = self.processes.get(process).map(|p| Arc::clone(&p.label)).unwrap_or_default();
         if let Some(record) = self.record.as_mut().filter(|_| act.op.mutates()) {
             let call = Some(act.owned(&label));
             record.boundaries.push(Boundary { call, disk: self.disk.clone(), marks: self.marks.len() });
         }
-        let effect = self.faults.iter_mut().find_map(|fault| fault.strike(act, &label));
+        let struck = self.faults.iter_mut().find_map(|fault| fault.strike(act, &label));
+        self.deadly = struck.is_some_and(|(_, deadly)| deadly);
+        let effect = struck.map(|(effect, _)| effect);
         match effect {
             Some(Effect::Fail(kind)) => return Err(kind.into()),
             Some(Effect::Eio) => return Err(eio()),

@@ -83,7 +83,7 @@ impl SimProcess {
             let answer = run(&mut world, short)?;
             if effect == Some(Effect::DoneButFails) { Err(eio()) } else { Ok(answer) }
         });
-        if let Turn::KilledAfter(_) = turn {
+        if matches!(turn, Turn::KilledAfter(_)) || std::mem::take(&mut world.deadly) {
             scheduler::leave(&mut world, self.id);
             drop(world);
             return scheduler::die();
