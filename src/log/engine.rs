@@ -35,6 +35,8 @@ use crate::session::{self, Listing, Session};
 use crate::vfs::threads::{FairMutex, Mutex, RwLock};
 use crate::vfs::{Open, Vfs};
 
+/// How often a log is read anew whose last segment is replaced while it is read.
+const REPLACED_MAX: u32 = 4;
 /// For how long a reader believes the tail word that nothing is new.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
@@ -690,16 +692,27 @@ fn read_whole(
     writing: bool,
 ) -> Result<(View, Walk)> {
     let reach = if settings.recovery == Recovery::Salvage { Reach::Salvage } else { Reach::Intact };
-    let (mut view, walk) = reader::stable(paths, || {
-        // Hints are read before the bytes: a word raised meanwhile speaks of bytes not yet looked at.
-        let durable = reader::durable_word(vfs, paths, log);
-        let mut view = View::empty(settings.fold);
-        let walk = reader::walk(vfs, paths, log, durable, reach, &mut |visit| {
-            view.visit(visit, &settings.vocabulary)
-        })?;
-        Ok((view, walk))
-    })?;
-    // Only now: what a single look made of bytes in motion may have been taken back.
+    let look = || {
+        reader::stable(paths, || {
+            // Hints are read before the bytes: a word raised meanwhile speaks of bytes not yet looked at.
+            let durable = reader::durable_word(vfs, paths, log);
+            let mut view = View::empty(settings.fold);
+            let walk = reader::walk(vfs, paths, log, durable, reach, &mut |visit| {
+                view.visit(visit, &settings.vocabulary)
+            })?;
+            Ok((view, walk))
+        })
+    };
+    for _ in 1..REPLACED_MAX {
+        let (mut view, walk) = look()?;
+        // Only now: what a single look made of bytes in motion may have been taken back.
+        match view.adopt(vfs, &walk, open_for(writing)) {
+            // A copy has taken the last segment's place since.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound { .. } | ErrorKind::Permission) => {}
+            adopted => return adopted.map(|()| (view, walk)),
+        }
+    }
+    let (mut view, walk) = look()?;
     view.adopt(vfs, &walk, open_for(writing))?;
     Ok((view, walk))
 }
