@@ -123,7 +123,7 @@ pub struct Log {
     /// Whether there is any, to be looked at without the lock.
     has_untold: AtomicBool,
     forks: u64,
-    /// Whether the housekeeping thread was told of this log, and whether there is one.
+    /// Whether the housekeeping thread was told of this log, and whether it is there for it now.
     pub(super) adopted: AtomicBool,
     pub(super) looked_after: AtomicBool,
 }

@@ -61,7 +61,10 @@ impl Log {
         }
         let held = match writer.take_up_to_look(now) {
             Some(held) => held,
-            None => self.take_lock(lock, writer, patience)?,
+            None => {
+                self.keeping.is_over();
+                self.take_lock(lock, writer, patience)?
+            }
         };
         if lock.is_deleted()? {
             return Err(Error::new(

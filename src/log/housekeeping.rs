@@ -67,11 +67,6 @@ pub(super) fn look_after(log: &Arc<Log>) {
     }
 }
 
-/// Whether the thread looks after a log.
-pub(super) fn is_running(log: &Log) -> bool {
-    log.looked_after.load(Ordering::Acquire)
-}
-
 fn adopt(log: &Arc<Log>) {
     let forks = log.vfs.forks();
     let shared = shared(forks);
@@ -83,7 +78,6 @@ fn adopt(log: &Arc<Log>) {
         // Without a thread the host may still tick; commits do not depend on it.
         logs.running_in = spawned.is_ok().then_some(forks);
     }
-    log.looked_after.store(logs.running_in == Some(forks), Ordering::Release);
     shared.ring(logs);
 }
 
@@ -93,6 +87,10 @@ fn run(shared: &Shared) {
             let logs = shared.logs.lock();
             (logs.all.iter().filter_map(Weak::upgrade).collect::<Vec<Arc<Log>>>(), logs.news)
         };
+        // A sync may hang; no log's lock is kept meanwhile, since nobody is there to give it back.
+        if logs.iter().any(|log| log.is_sync_due()) {
+            logs.iter().for_each(|log| log.look_after(false));
+        }
         let mut pause = Duration::from_secs(3600);
         for log in &logs {
             // What failed stays due and is tried again; the log's health tells of it.
@@ -101,6 +99,7 @@ fn run(shared: &Shared) {
                 pause = pause.min(next.saturating_sub(log.vfs.monotonic()));
             }
         }
+        logs.iter().for_each(|log| log.look_after(true));
         drop(logs);
         let logs = shared.logs.lock();
         if logs.news == news {

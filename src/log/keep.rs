@@ -6,7 +6,7 @@
 //! - Who waits for LOCK says so in the control block (`WORD_WANTED`) after each try that fails. The keeper looks at the
 //!   word after every commit, gives way once it has had its turn, and then leaves the lock alone for a moment.
 //! - An idle keeper is no hindrance: the housekeeping thread, or the host's `tick()`, gives the lock back. Without
-//!   either it is never kept.
+//!   either it is never kept, nor while that thread is busy with syncs, which may hang.
 //! - The word is a hint. If it is lost, a waiter waits for the next burst to end, or for the keeper's look at its files,
 //!   ten times a second, when it gives way to whoever there may be.
 //! - The lock is never kept over a sync, and a process that is killed or forked off while it keeps the lock is like one
@@ -61,11 +61,18 @@ pub(super) struct Keeping {
     parked: AtomicU64,
     /// The housekeeping thread has not heard of it yet.
     news: AtomicBool,
+    /// Whether a lock may be kept now; if not, the in-process mutex need not be waited for to give it back.
+    kept: AtomicBool,
 }
 
 impl Keeping {
     pub(super) fn take_news(&self) -> bool {
         self.news.load(Ordering::Acquire) && self.news.swap(false, Ordering::AcqRel)
+    }
+
+    /// No lock is kept: it has been given back, or is about to be taken from the system.
+    pub(super) fn is_over(&self) {
+        self.kept.store(false, Ordering::SeqCst);
     }
 
     /// When it is to be looked at next.
@@ -146,8 +153,14 @@ impl Log {
                 if self.keeping.parked.swap(now, Ordering::AcqRel) == 0 {
                     self.keeping.news.store(true, Ordering::Release);
                 }
+                // In this order: whoever stops looking after this log looks at the one behind the other.
+                self.keeping.kept.store(true, Ordering::SeqCst);
+                if !self.is_looked_after() {
+                    self.end_keeping(writer);
+                }
             }
             None => {
+                self.keeping.is_over();
                 drop(held);
                 if wanted {
                     writer.gave_way = self.pass_on(writer);
@@ -180,28 +193,45 @@ impl Log {
     /// Whether the lock may be kept behind a commit that needs no sync: in a burst, where others can make themselves
     /// heard.
     pub(super) fn may_keep(&self, writer: &Writer, view: &View) -> bool {
-        let looked_after = match self.settings.keep_lock {
-            KeepLock::Never => false,
-            KeepLock::InBursts => super::housekeeping::is_running(self),
-            KeepLock::UntilTick => true,
-        };
-        looked_after
+        self.is_looked_after()
             && self.uses_words()
             && writer.block.as_ref().is_some_and(|block| block.is_mapped())
             && writer.entered.saturating_sub(writer.before) < BURST
             && view.is_whole()
     }
 
+    /// Whether somebody gives the lock back if no more commits come.
+    fn is_looked_after(&self) -> bool {
+        match self.settings.keep_lock {
+            KeepLock::Never => false,
+            KeepLock::InBursts => self.looked_after.load(Ordering::SeqCst),
+            KeepLock::UntilTick => true,
+        }
+    }
+
+    /// The housekeeping thread is there for this log from now on, or is busy for a while.
+    pub(super) fn look_after(&self, present: bool) {
+        self.looked_after.store(present, Ordering::SeqCst);
+        if !present {
+            self.let_go();
+        }
+    }
+
+    /// Gives back a kept lock, if there is one, to whoever waits for it.
+    fn end_keeping(&self, writer: &mut Writer) {
+        if writer.kept.is_some() {
+            writer.let_go();
+            if self.is_wanted(writer) {
+                self.pass_on(writer);
+            }
+        }
+        self.keeping.is_over();
+    }
+
     /// Gives back a kept lock, before this process waits for anything but the next commit.
     pub(super) fn let_go(&self) {
-        if self.keeping.parked.load(Ordering::Acquire) != 0 {
-            let mut writer = self.writer.lock();
-            if writer.kept.is_some() {
-                writer.let_go();
-                if self.is_wanted(&writer) {
-                    self.pass_on(&writer);
-                }
-            }
+        if self.keeping.kept.load(Ordering::SeqCst) {
+            self.end_keeping(&mut self.writer.lock());
         }
     }
 
@@ -216,13 +246,11 @@ impl Log {
         if self.keeping.due().is_some_and(|due| now < due) {
             return self.keeping.due();
         }
-        if writer.kept.is_some() {
-            writer.let_go();
-            if self.is_wanted(&writer) {
-                self.pass_on(&writer);
-            }
-        }
+        self.end_keeping(&mut writer);
         self.keeping.parked.store(0, Ordering::Release);
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -514,6 +514,12 @@ impl Log {
         self.note(finding);
     }
 
+    /// Whether [`Log::tick`] would sync.
+    pub(super) fn is_sync_due(&self) -> bool {
+        let now = self.vfs.monotonic();
+        self.durable.mark_at.is_over(now) || self.durable.sync_at.is_over(now)
+    }
+
     /// Does what is due: interval syncs, and a Mark after a quiet second. Returns when to come again, as a time of
     /// [`crate::vfs::Vfs::monotonic`]; `None` = not before the next commit.
     ///
