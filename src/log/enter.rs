@@ -155,6 +155,8 @@ impl Log {
             })?
         };
         writer.since = self.vfs.monotonic();
+        // Having to wait does not end a burst.
+        writer.before += writer.since.saturating_sub(writer.entered);
         writer.entered = writer.since;
         Ok(held)
     }

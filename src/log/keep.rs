@@ -24,9 +24,9 @@ use super::view::View;
 /// A commit this soon after the one before is part of a burst.
 const BURST: Duration = Duration::from_micros(100);
 /// How long a keeper goes on although somebody waits: a hand-over costs tens of microseconds.
-const TURN: Duration = Duration::from_micros(150);
+const TURN: Duration = Duration::from_micros(500);
 /// For how long a keeper leaves the lock alone after it gave way.
-const GIVE_WAY: Duration = Duration::from_micros(30);
+const GIVE_WAY: Duration = Duration::from_micros(100);
 /// How old the look at the files under the lock may be.
 const LOOKED_FOR: Duration = Duration::from_micros(50);
 /// How long a lock is kept at most.
@@ -123,6 +123,9 @@ impl Log {
                 std::mem::replace(announced, true)
             }
             word if !pause.is_zero() => {
+                // What the others have committed has to be read anyway: better now than under LOCK. Whatever goes wrong
+                // is told to whoever reads or commits.
+                let _ = self.refresh();
                 block.wait(WORD_WANTED, word, pause);
                 false
             }
@@ -210,7 +213,7 @@ impl Log {
     }
 
     /// The housekeeping thread is there for this log from now on, or is busy for a while.
-    pub(super) fn look_after(&self, present: bool) {
+    pub(crate) fn look_after(&self, present: bool) {
         self.looked_after.store(present, Ordering::SeqCst);
         if !present {
             self.let_go();
@@ -251,6 +254,3 @@ impl Log {
         None
     }
 }
-
-#[cfg(test)]
-mod tests;
