@@ -260,14 +260,11 @@ impl Item {
     }
 
     /// Sets a field and says how to take that back.
-    pub(crate) fn edit(&mut self, field: Field, value: Value) -> Edit {
-        match self.fields.iter_mut().position(|(f, _)| *f == field) {
-            Some(at) => match self.fields.get_mut(at) {
-                Some((_, old)) => Edit::Replaced(at, std::mem::replace(old, value)),
-                None => Edit::Nothing,
-            },
+    pub(crate) fn edit(&mut self, field: &Field, value: Value) -> Edit {
+        match self.fields.iter_mut().enumerate().find(|(_, (f, _))| f == field) {
+            Some((at, (_, old))) => Edit::Replaced(at, std::mem::replace(old, value)),
             None => {
-                self.fields.push((field, value));
+                self.fields.push((field.clone(), value));
                 Edit::Added
             }
         }
@@ -301,7 +298,7 @@ impl Item {
         for (field, value) in all {
             let len = value.json_len();
             let edit = match &mut places {
-                None => self.edit(field.clone(), value),
+                None => self.edit(&field, value),
                 Some(places) => {
                     match places.get(&field).and_then(|at| Some((*at, self.fields.get_mut(*at)?))) {
                         Some((at, (_, old))) => Edit::Replaced(at, std::mem::replace(old, value)),

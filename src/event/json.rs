@@ -147,9 +147,19 @@ pub fn write_string(text: &str, out: &mut String) {
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
+/// Whether a text is a JSON number with a fraction and without an exponent, and nothing else.
+pub(super) fn is_fraction(text: &str) -> bool {
+    let Some((whole, fraction)) = text.strip_prefix('-').unwrap_or(text).split_once('.') else {
+        return false;
+    };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    digits(whole) && digits(fraction) && (whole == "0" || !whole.starts_with('0'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Value;
 
     #[test]
     fn members_keep_order_and_spelling() {
@@ -200,5 +210,16 @@ mod tests {
     fn half_a_surrogate_pair_is_kept_in_values_and_refused_in_names() {
         assert_eq!(members(r#"{"a":"\ud83d"}"#).unwrap()[0].1, r#""\ud83d""#);
         assert!(members(r#"{"\ud83d":1}"#).is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn fraction_is_a_value_that_is_kept_as_its_text(text in "-?[0-9]{0,3}[.]?[0-9]{0,3}[-.eE+ 0-9]{0,2}") {
+            if is_fraction(&text) {
+                proptest::prop_assert_eq!(Value::parse(&text).ok(), Some(Value::Raw(text.as_str().into())));
+            } else if let Ok(Value::Raw(kept)) = Value::parse(&text) {
+                proptest::prop_assert!(kept.contains(['e', 'E']) || &*kept == "-0" || kept.len() < text.len(), "{text}");
+            }
+        }
     }
 }

@@ -3,7 +3,6 @@
 //! [`kinds`] has every number; [`Event`] is one event decoded; `body` has the frozen structs; [`Item`], [`Field`] and
 //! [`Value`] are the open JSON objects that tasks are; [`StatusTable`] says which status may follow which.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ mod id;
 mod item;
 pub mod json;
 pub mod kinds;
+mod plain;
 mod status;
 mod value;
 
@@ -307,18 +307,8 @@ impl Event {
             Event::Created { item, again } => {
                 encode(&CreatedV1 { fields: to_fields(item.fields(), &mut blobs), again: *again })
             }
-            // The commonest event: as its struct says, without making the lists of it first.
-            Event::Patched(Patch { set, unset, drop_children }) => {
-                let named = RefCell::new(Vec::new());
-                let set = Fields(set, &named);
-                let body = if kind == kinds::PATCHED {
-                    encode(&(set, List(unset, to_name), List(drop_children, Arc::as_ref)))
-                } else {
-                    encode(&(set,))
-                };
-                blobs = named.into_inner();
-                body
-            }
+            // The commonest event: as its struct says, by hand.
+            Event::Patched(patch) => plain::patch(patch, kind == kinds::PATCHED, &mut blobs),
             Event::Renamed { title } => {
                 let value = to_value(title, &mut blobs);
                 encode(&SetV1 { set: vec![FieldV1 { number: Field::Task.number(), name: "", value }] })
@@ -461,27 +451,6 @@ fn to_fields<'a>(all: &'a [(Field, Value)], blobs: &mut Vec<BlobId>) -> Vec<Fiel
         .collect()
 }
 
-/// A list as it is serialised, each element made when its turn comes.
-struct List<'a, T, F>(&'a [T], F);
-
-impl<'a, T, U: serde::Serialize, F: Fn(&'a T) -> U> serde::Serialize for List<'a, T, F> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(&self.1))
-    }
-}
-
-/// The same of fields, with the blobs they name.
-struct Fields<'a>(&'a [(Field, Value)], &'a RefCell<Vec<BlobId>>);
-
-impl serde::Serialize for Fields<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|(field, value)| {
-            let NameV1 { number, name } = to_name(field);
-            FieldV1 { number, name, value: to_value(value, &mut self.1.borrow_mut()) }
-        }))
-    }
-}
-
 fn to_value<'a>(value: &'a Value, blobs: &mut Vec<BlobId>) -> ValueV1<'a> {
     match value {
         Value::Null => ValueV1::Null,
@@ -492,13 +461,16 @@ fn to_value<'a>(value: &'a Value, blobs: &mut Vec<BlobId>) -> ValueV1<'a> {
         Value::Text(text) => ValueV1::Text(text),
         Value::Strings(all) => ValueV1::Strings(all.iter().map(Arc::as_ref).collect()),
         Value::Raw(text) => ValueV1::Raw(text),
-        Value::Blob { id, len } => {
-            // At most one for each field, of which an item has fewer than a u16 counts.
-            let index = u16::try_from(blobs.len()).unwrap_or(u16::MAX);
-            blobs.push(*id);
-            ValueV1::Blob { index, len: *len }
-        }
+        Value::Blob { id, len } => ValueV1::Blob { index: blob_index(blobs, *id), len: *len },
     }
+}
+
+/// Takes a blob among those an event names; returns its place there.
+fn blob_index(blobs: &mut Vec<BlobId>, id: BlobId) -> u16 {
+    // At most one for each field, of which an item has fewer than a u16 counts.
+    let index = u16::try_from(blobs.len()).unwrap_or(u16::MAX);
+    blobs.push(id);
+    index
 }
 
 #[cfg(test)]

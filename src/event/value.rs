@@ -72,6 +72,8 @@ impl Value {
     /// [`BadJson`] for a [`Value::Raw`] that is no JSON value.
     pub(crate) fn settle(&mut self) -> Result<(), BadJson> {
         match self {
+            // What sums of money are: no other form spells it.
+            Value::Raw(text) if json::is_fraction(text) => {}
             Value::Raw(text) => *self = Value::parse(text)?,
             Value::UInt(n) => *self = Value::from(*n),
             Value::Blob { len, .. } if *len > super::ITEM_LEN_MAX => {

@@ -72,6 +72,11 @@ impl<'a> Batch<'a> {
         self.at
     }
 
+    /// The longest body a frame may have here.
+    pub(crate) fn max_body(&self) -> u32 {
+        self.active.header.max_body
+    }
+
     pub(crate) fn frames(&self) -> &[Placed] {
         &self.frames
     }

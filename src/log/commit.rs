@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::batch::{Batch, Memory};
 use super::draft::{Draft, Durability, Receipt};
 use super::engine::{Log, Undoing, Writer};
+use super::enter::Entered;
 use super::envelope::{Commit, Preamble};
 use super::format::MAX_COUNT;
 use super::frame::FrameKind;
@@ -53,12 +54,19 @@ impl Run<'_> {
 }
 
 enum Outcome {
-    /// In the batch, as the frame of this number, which ends at this offset; not yet on the file.
-    Placed(Receipt, usize, u64),
-    /// The receipt, and when LOCK was taken for it.
-    Done(Receipt, Duration),
+    /// It goes well, or has: the receipt says so only once the commit stands.
+    Placed(Receipt, Place),
     Failed(Error),
     Panicked(Box<dyn Any + Send>),
+}
+
+/// Where a commit is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In the batch, as the frame of this number, which ends at this offset; not yet on the file.
+    Batch(usize, u64),
+    /// It stands. When LOCK was taken for it.
+    File(Duration),
 }
 
 /// A commit that waits for a leader.
@@ -143,38 +151,58 @@ impl Log {
         durability: Durability,
         closure: impl FnOnce(&State, &mut Draft) -> Result<()> + Send + 'static,
     ) -> Result<Receipt> {
+        let mut closure = Some(closure);
+        let mut run = |state: &State, draft: &mut Draft| match closure.take() {
+            Some(closure) => closure(state, draft),
+            None => Ok(()),
+        };
+        if let Some(committed) = self.commit_at_once(durability, &mut run) {
+            return committed;
+        }
+        let closure = closure.map(|closure| Box::new(closure) as Closure);
+        let outcome = self.wait_for_turn(Work { closure, durability, outcome: None })?;
+        self.answer(outcome, durability)
+    }
+
+    /// [`Log::commit`] by a closure that borrows, if nobody is at it and nobody waits; `None` = somebody does, and it has
+    /// not been called. It is called at most once.
+    pub(crate) fn commit_at_once(
+        self: &Arc<Self>,
+        durability: Durability,
+        run: &mut dyn FnMut(&State, &mut Draft) -> Result<()>,
+    ) -> Option<Result<Receipt>> {
+        if let Err(error) = self.check_committable() {
+            return Some(Err(error));
+        }
+        let mut writer = self.writer.try_lock()?;
+        let mut outcome = None;
+        self.lead(
+            &mut writer,
+            Some(Slot { closure: Some(Run::Own(run)), durability, outcome: &mut outcome }),
+        );
+        drop(writer);
+        Some(self.answer(outcome, durability))
+    }
+
+    fn check_committable(&self) -> Result<()> {
         if IN_CLOSURE.with(Cell::get) {
             return Err(Error::new(ErrorKind::Reentrant, "commit to", self.paths.dir()));
         }
-        self.check_writable()?;
-        let outcome = match self.writer.try_lock() {
-            // Nobody is at it, and nobody waits: no need to queue.
-            Some(mut writer) => {
-                let (mut closure, mut outcome) = (Some(closure), None);
-                let mut run = |state: &State, draft: &mut Draft| match closure.take() {
-                    Some(closure) => closure(state, draft),
-                    None => Ok(()),
-                };
-                let closure = Some(Run::Own(&mut run));
-                self.lead(&mut writer, Some(Slot { closure, durability, outcome: &mut outcome }));
-                drop(writer);
-                outcome
-            }
-            None => {
-                let closure = Some(Box::new(closure) as Closure);
-                self.wait_for_turn(Work { closure, durability, outcome: None })?
-            }
-        };
+        self.check_writable().map(drop)
+    }
+
+    /// Tells a caller what has become of its commit. No lock is held.
+    fn answer(self: &Arc<Self>, outcome: Option<Outcome>, durability: Durability) -> Result<Receipt> {
         self.tell();
         match outcome {
-            Some(Outcome::Done(receipt, now)) => {
+            Some(Outcome::Placed(receipt, Place::File(now))) => {
                 let receipt = self.acknowledge(receipt, now, durability)?;
                 super::housekeeping::look_after(self);
                 Ok(receipt)
             }
             Some(Outcome::Failed(error)) => Err(self.name_holder(error)),
             Some(Outcome::Panicked(payload)) => resume_unwind(payload),
-            Some(Outcome::Placed(..)) | None => {
+            Some(Outcome::Placed(_, Place::Batch(..))) | None => {
                 Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir()))
             }
         }
@@ -237,16 +265,11 @@ impl Log {
         let entered = self.enter(writer, self.settings.lock_timeout);
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
         let jobs = self.queue.take();
-        let mut queued: Vec<_> = jobs.iter().map(|job| job.0.lock()).collect();
-        let mut several: Vec<Slot<'_>>;
-        let mut alone;
-        let slots: &mut [Slot<'_>] = match own {
-            Some(own) if queued.is_empty() => {
-                alone = [own.shorter()];
-                &mut alone
-            }
+        match own {
+            Some(own) if jobs.is_empty() => self.lead_slots(writer, entered, &mut [own]),
             own => {
-                several = queued
+                let mut queued: Vec<_> = jobs.iter().map(|job| job.0.lock()).collect();
+                let mut slots: Vec<Slot<'_>> = queued
                     .iter_mut()
                     .map(|work| {
                         let Work { closure, durability, outcome } = &mut **work;
@@ -254,9 +277,12 @@ impl Log {
                     })
                     .chain(own.map(Slot::shorter))
                     .collect();
-                &mut several
+                self.lead_slots(writer, entered, &mut slots);
             }
-        };
+        }
+    }
+
+    fn lead_slots(&self, writer: &mut Writer, entered: Result<Entered<'_>>, slots: &mut [Slot<'_>]) {
         match entered {
             Ok((held, mut view, file_len)) => {
                 let synced_next = slots.iter().any(|slot| slot.durability == Durability::Durable);
@@ -328,16 +354,18 @@ impl Log {
         // Who was refused, and how many frames had been placed by then: what they were judged on may not land.
         let mut refused: Vec<(usize, usize)> = Vec::new();
         let mut draft = std::mem::take(&mut writer.spare.draft);
+        let time = writer.wall(&*self.vfs);
         for slot in slots.iter_mut() {
             if batch.position().offset - view.at.offset > u64::from(active.header.max_body) {
                 break;
             }
             answered += 1;
             let before = batch.frames().len();
-            let ran = self.run_one(slot, &mut draft, view, &mut batch, &mut undoing, active.header.max_body);
+            let ran = self.run_one(slot, &mut draft, view, &mut batch, &mut undoing, time);
             draft.clear();
+            let place = Place::Batch(batch.frames().len(), batch.position().offset);
             *slot.outcome = Some(match ran {
-                Ok(receipt) => Outcome::Placed(receipt, batch.frames().len(), batch.position().offset),
+                Ok(receipt) => Outcome::Placed(receipt, place),
                 Err(outcome) => {
                     if before > prefix {
                         refused.push((answered - 1, before));
@@ -361,21 +389,26 @@ impl Log {
             self.write_batch(writer, view, &active, batch, undoing, file_len)
         };
         for (place, slot) in slots.iter_mut().take(answered).enumerate() {
-            *slot.outcome = match slot.outcome.take() {
-                Some(Outcome::Placed(receipt, frames, behind)) if frames <= whole => {
-                    // Where nothing was to be written, what had been prepared for a first append is not there.
-                    let behind = active.header.lpos(behind.min(view.at.offset));
-                    Some(Outcome::Done(settled(receipt, behind, view), writer.entered))
-                }
-                Some(Outcome::Placed(..)) => Some(Outcome::Failed(unwritten(&error, &active))),
+            let stands = match slot.outcome {
+                Some(Outcome::Placed(receipt, at)) => match *at {
+                    Place::Batch(frames, behind) if frames <= whole => {
+                        // Where nothing was to be written, what had been prepared for a first append is not there.
+                        settle(receipt, active.header.lpos(behind.min(view.at.offset)), view);
+                        *at = Place::File(writer.entered);
+                        true
+                    }
+                    Place::Batch(..) => false,
+                    Place::File(_) => true,
+                },
                 // Judged on a commit that does not stand, so the judgement does not either.
-                Some(Outcome::Failed(_))
-                    if refused.iter().any(|(at, frames)| *at == place && *frames > whole) =>
-                {
-                    Some(Outcome::Failed(unwritten(&error, &active)))
+                Some(Outcome::Failed(_)) => {
+                    !refused.iter().any(|(at, frames)| *at == place && *frames > whole)
                 }
-                answered => answered,
+                _ => true,
             };
+            if !stands {
+                *slot.outcome = Some(Outcome::Failed(unwritten(&error, &active)));
+            }
         }
         Ok((answered, error.is_none() && !rotated))
     }
@@ -387,7 +420,7 @@ impl Log {
         view: &mut View,
         batch: &mut Batch<'_>,
         undoing: &mut Vec<Undoing>,
-        max_body: u32,
+        time: u64,
     ) -> std::result::Result<Receipt, Outcome> {
         let ran = match slot.closure.take() {
             Some(closure) => {
@@ -424,14 +457,14 @@ impl Log {
             }
         }
         ran.map_err(Outcome::Failed)?;
-        draft.settle(&view.state, &self.settings.vocabulary, max_body).map_err(Outcome::Failed)?;
+        draft.settle(&view.state, &self.settings.vocabulary, batch.max_body()).map_err(Outcome::Failed)?;
         self.check_blobs(draft).map_err(Outcome::Failed)?;
         let Ok(count @ 1..=MAX_COUNT) = u16::try_from(draft.count()) else {
             return Ok(receipt(view.state.last(), 0, Vec::new(), false));
         };
         let first = Seq(batch.position().seq);
         let preamble = Preamble {
-            time: self.vfs.now(),
+            time,
             session: self.session.as_ref().map_or(0, |session| session.id()),
             operation: draft.request(),
         };
@@ -483,13 +516,12 @@ fn unwritten(error: &Option<Error>, active: &Active) -> Error {
     }
 }
 
-/// A receipt with its cursor, once the commit stands.
-fn settled(mut receipt: Receipt, behind: u64, view: &View) -> Receipt {
+/// Gives a receipt its cursor, once the commit stands.
+fn settle(receipt: &mut Receipt, behind: u64, view: &View) {
     receipt.behind = Lpos(behind);
     let last = match receipt.count {
         0 => receipt.first,
         count => Seq(receipt.first.0 + u64::from(count) - 1),
     };
     receipt.cursor = view.state.cursor_at(last);
-    receipt
 }

@@ -246,13 +246,13 @@ impl Draft {
     pub(crate) fn encode(&self, state: &State, first: Seq, out: &mut Vec<u8>) -> Vec<Revision> {
         let mut revisions: Vec<Revision> = Vec::with_capacity(self.events.len());
         // An earlier event of this very commit may have raised a key's revision already.
-        let mut raised: HashMap<&Key, Revision, foldhash::fast::RandomState> = HashMap::default();
-        let several = self.events.len() > 1;
+        let mut raised: Option<HashMap<&Key, Revision, foldhash::fast::RandomState>> =
+            (self.events.len() > 1).then(HashMap::default);
         for (i, event) in self.events.iter().enumerate() {
             let revision = if event.state {
-                let before = raised.get(&event.key).copied();
+                let before = raised.as_ref().and_then(|raised| raised.get(&event.key).copied());
                 let revision = Revision(before.unwrap_or_else(|| state.revision(&event.key)).0 + 1);
-                if several {
+                if let Some(raised) = &mut raised {
                     raised.insert(&event.key, revision);
                 }
                 revision

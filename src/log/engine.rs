@@ -70,6 +70,8 @@ pub(super) struct Writer {
     pub(super) since: Duration,
     /// When the files under LOCK were last looked at.
     pub(super) looked: Duration,
+    /// A look at both clocks: [`Vfs::monotonic`] and [`Vfs::now`].
+    pub(super) clocks: Option<(Duration, u64)>,
     pub(super) kept: Option<Kept>,
     /// Whether LOCK was last given back because somebody wanted it.
     pub(super) gave_way: bool,
@@ -174,6 +176,7 @@ impl Log {
             before: Duration::ZERO,
             since: Duration::ZERO,
             looked: Duration::ZERO,
+            clocks: None,
             kept: None,
             gave_way: false,
             block: None,

@@ -181,8 +181,9 @@ impl fmt::Display for BadCommit {
 pub struct Commit<'a> {
     /// Its preamble.
     pub preamble: Preamble,
-    seq: u64,
-    events: &'a [u8],
+    /// Most commits have but one event, and all who look at a commit look at that.
+    first: Option<Envelope<'a>>,
+    rest: &'a [u8],
 }
 
 impl<'a> Commit<'a> {
@@ -208,14 +209,18 @@ impl<'a> Commit<'a> {
                 seen: Seq(b.u64().ok_or(CUT)?),
             })
         };
-        let commit = Commit { preamble: Preamble { time, session, operation }, seq, events: b.0 };
+        let mut commit = Commit { preamble: Preamble { time, session, operation }, first: None, rest: &[] };
         if seq.checked_add(count.into()).is_none() {
             return Err(BadCommit::Rule("event numbers overflow"));
         }
         let mut numbers = 0u32;
         let mut rest = b;
         while !rest.is_empty() {
-            numbers += u32::from(event(&mut rest, seq + u64::from(numbers))?.takes);
+            let event = event(&mut rest, seq + u64::from(numbers))?;
+            numbers += u32::from(event.takes);
+            if commit.first.is_none() {
+                (commit.first, commit.rest) = (Some(event), rest.0);
+            }
             if numbers > u32::from(count) {
                 return Err(BadCommit::Rule("more event numbers than the frame's count"));
             }
@@ -228,15 +233,17 @@ impl<'a> Commit<'a> {
 
     /// Its events, in order, elided runs included.
     pub fn events(&self) -> impl Iterator<Item = Envelope<'a>> + use<'a> {
-        let (mut rest, mut seq) = (Bytes(self.events), self.seq);
-        std::iter::from_fn(move || {
+        let mut rest = Bytes(self.rest);
+        let mut seq = self.first.map_or(0, |first| first.seq.0 + u64::from(first.takes));
+        let others = std::iter::from_fn(move || {
             if rest.is_empty() {
                 return None;
             }
             let event = event(&mut rest, seq).ok()?;
             seq += u64::from(event.takes);
             Some(event)
-        })
+        });
+        self.first.into_iter().chain(others)
     }
 }
 

@@ -89,13 +89,19 @@ impl Salt {
 
     /// CRC of a frame (with anything in its CRC field) from its first byte to its last, pad included. Never 0.
     fn crc(&self, frame: &[u8]) -> u32 {
-        let mut hasher = self.0.clone();
         // Header and body in one run: short updates cost more than their bytes.
         let (length, rest) = frame.split_at_checked(4).unwrap_or_default();
-        hasher.update(length);
-        hasher.update(rest.get(4..).unwrap_or_default());
+        self.crc_of(length, rest.get(4..).unwrap_or_default())
+    }
+
+    fn crc_of(&self, length: &[u8], rest: &[u8]) -> u32 {
+        let mut hasher = self.0.clone();
+        if !length.is_empty() {
+            hasher.update(length);
+        }
+        hasher.update(rest);
         #[cfg(test)]
-        tests::CRC_BYTES.with(|n| n.set(n.get() + frame.len()));
+        tests::CRC_BYTES.with(|n| n.set(n.get() + length.len() + rest.len() + 4));
         match hasher.finalize() {
             0 => u32::MAX,
             crc => crc,
@@ -123,8 +129,10 @@ pub fn encode_with(
     let body_len = out.len() - start - FRAME_HEADER_LEN;
     debug_assert!(body_len > 0, "a frame's body is never empty");
     out.resize(start + frame_len(body_len), 0);
+    let length = u32::try_from(body_len).unwrap_or(u32::MAX).to_le_bytes();
     let mut head = [0; FRAME_HEADER_LEN];
-    put(&mut head, 0, &u32::try_from(body_len).unwrap_or(u32::MAX).to_le_bytes());
+    // In the place of the CRC, which is not known yet: so all that the CRC is of lies in one run.
+    put(&mut head, 4, &length);
     put(&mut head, 8, &header.seq.to_le_bytes());
     put(&mut head, 16, &header.link.to_le_bytes());
     put(&mut head, 20, &header.kind.0.to_le_bytes());
@@ -132,7 +140,8 @@ pub fn encode_with(
     put(&mut head, 24, &header.durable_lag.to_le_bytes());
     put(&mut head, 28, &header.writer.to_le_bytes());
     put(out, start, &head);
-    let crc = salt.crc(out.get(start..).unwrap_or_default());
+    let crc = salt.crc_of(&[], out.get(start + 4..).unwrap_or_default());
+    put(out, start, &length);
     put(out, start + 4, &crc.to_le_bytes());
     crc
 }

@@ -20,6 +20,7 @@ use super::engine::{Log, Writer};
 use super::format::WORD_WANTED;
 use super::lock::Held;
 use super::view::View;
+use crate::vfs::Vfs;
 
 /// A commit this soon after the one before is part of a burst.
 const BURST: Duration = Duration::from_micros(100);
@@ -104,6 +105,20 @@ impl Writer {
         None
     }
 
+    /// The wall clock when LOCK was taken, or taken up; in a burst reckoned from a look that is as old as that at the
+    /// files may be.
+    pub(super) fn wall(&mut self, vfs: &dyn Vfs) -> u64 {
+        if let Some((then, wall)) = self.clocks {
+            let since = self.entered.saturating_sub(then);
+            if since < LOOKED_FOR {
+                return wall + u64::try_from(since.as_micros()).unwrap_or(0);
+            }
+        }
+        let wall = vfs.now();
+        self.clocks = Some((self.entered, wall));
+        wall
+    }
+
     /// Gives back a lock that was kept.
     pub(super) fn let_go(&mut self) {
         self.kept = None;
@@ -153,7 +168,10 @@ impl Log {
             Some(file_len) => {
                 writer.kept = Some(Kept { held: held.park(), file_len });
                 let now = u64::try_from(writer.entered.as_nanos()).unwrap_or(u64::MAX).max(1);
-                if self.keeping.parked.swap(now, Ordering::AcqRel) == 0 {
+                // Changed by the holder of the in-process mutex alone, so two steps are as good as one.
+                let before = self.keeping.parked.load(Ordering::Relaxed);
+                self.keeping.parked.store(now, Ordering::Release);
+                if before == 0 {
                     self.keeping.news.store(true, Ordering::Release);
                 }
                 // In this order: whoever stops looking after this log looks at the one behind the other.

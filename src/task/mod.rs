@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
 use crate::log::format::MAX_COUNT;
-use crate::log::{Cursor, Draft, Expect, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
+use crate::log::{Cursor, Draft, Durability, Expect, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
 use crate::store::Workspace;
 use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
 use rules::{Plan, Planned};
@@ -390,26 +390,35 @@ impl Tasks {
             if whole.is_some() {
                 op::spill(self.log(), &mut ops)?;
             }
-            let asked = Arc::new(Asked { ops, expect, request, planned: Mutex::default() });
-            let (for_closure, log) = (Arc::clone(&asked), Arc::clone(self.log()));
-            let committed =
-                self.log().commit(durability, move |state, draft| for_closure.plan(&log, state, draft));
-            match committed {
-                Ok(receipt) => {
-                    let planned = std::mem::take(&mut *asked.planned());
-                    return self.receipt(receipt, planned);
-                }
+            let mut asked = Asked { ops, expect, request, planned: Planned::default() };
+            match self.commit_asked(durability, &mut asked) {
+                Ok(receipt) => return self.receipt(receipt, asked.planned),
                 Err(e) => match &whole {
                     Some(whole)
                         if tries < BLOB_TRIES && matches!(e.kind(), ErrorKind::BlobMissing { .. }) =>
                     {
                         ops = whole.clone();
-                        expect = asked.expect.clone();
+                        expect = asked.expect;
                     }
                     _ => return Err(e),
                 },
             }
         }
+    }
+
+    /// Lends the log what was asked where it is run at once, and gives it away until it comes back where it must queue.
+    fn commit_asked(&self, durability: Durability, asked: &mut Asked) -> Result<Receipt> {
+        let log = self.log();
+        let mut run = |state: &State, draft: &mut Draft| asked.plan(log, state, draft);
+        if let Some(committed) = log.commit_at_once(durability, &mut run) {
+            return committed;
+        }
+        let lent = Arc::new(Mutex::new(std::mem::take(asked)));
+        let (for_closure, for_plan) = (Arc::clone(&lent), Arc::clone(log));
+        let committed =
+            log.commit(durability, move |state, draft| lock(&for_closure).plan(&for_plan, state, draft));
+        *asked = std::mem::take(&mut *lock(&lent));
+        committed
     }
 
     fn receipt(&self, receipt: Receipt, planned: Planned) -> Result<Committed> {
@@ -457,20 +466,21 @@ fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
 }
 
 /// What a commit's closure takes with it under LOCK, and what it leaves.
+#[derive(Default)]
 struct Asked {
     ops: Vec<Op>,
     expect: Vec<(TaskId, TaskExpect)>,
     request: Option<(OpId, [u8; 32], Seq)>,
-    planned: Mutex<Planned>,
+    planned: Planned,
+}
+
+fn lock(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Asked {
-    fn planned(&self) -> MutexGuard<'_, Planned> {
-        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Judges the operations on the latest state and drafts their events. Runs under LOCK.
-    fn plan(&self, log: &Log, state: &State, draft: &mut Draft) -> Result<()> {
+    fn plan(&mut self, log: &Log, state: &State, draft: &mut Draft) -> Result<()> {
         if let Some((op_id, request, seen)) = self.request {
             draft.operation(op_id, &request, seen);
             // Named before anything can refuse: where nobody knows any more whether it was applied, the answer has their state.
@@ -496,7 +506,7 @@ impl Asked {
                 token.at.seq.0 -= introduced as u64;
             }
         }
-        *self.planned() = planned;
+        self.planned = planned;
         Ok(())
     }
 

@@ -107,8 +107,13 @@ impl<'a> Plan<'a> {
     }
 
     fn live(&self, id: &TaskId) -> Result<Arc<Task>> {
+        self.look(id).map(Arc::clone)
+    }
+
+    /// [`Plan::live`] for a look before anything is emitted.
+    fn look(&self, id: &TaskId) -> Result<&Arc<Task>> {
         match self.entry(id.as_str()) {
-            Some(Entry::Live(task)) => Ok(Arc::clone(task)),
+            Some(Entry::Live(task)) => Ok(task),
             Some(Entry::Dead(tombstone)) => {
                 refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq })
             }
@@ -188,8 +193,8 @@ impl<'a> Plan<'a> {
     }
 
     fn patch(&mut self, id: &TaskId, patch: &Patch) -> Result<()> {
-        let task = self.live(id)?;
-        let mut change = Patch::default();
+        let task = self.look(id)?;
+        let mut change = Patch { set: Vec::with_capacity(patch.set.len()), ..Patch::default() };
         let (mut bytes, mut count) = (task.bytes, task.item.fields().len());
         let now = task.item.finder(patch.set.len() + patch.unset.len());
         for (field, value) in &patch.set {

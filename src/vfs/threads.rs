@@ -22,6 +22,7 @@ use std::{sync, thread, time::Instant};
 #[cfg(all(test, shuttle))]
 use shuttled::{Instant, sync, thread};
 use sync::RwLockReadGuard;
+use sync::atomic::{Ordering, fence};
 use thread::Thread;
 
 pub(crate) use sync::atomic::AtomicUsize;
@@ -110,37 +111,74 @@ impl<T> RwLock<T> {
 /// How often who waits for a [`FairMutex`] looks and yields before it sleeps.
 const SPINS: u32 = if cfg!(all(test, shuttle)) { 1 } else { 64 };
 
-/// A mutex that is handed from thread to thread in the order they came, and waited for no longer than one likes.
+/// A mutex that goes from thread to thread in the order they came, and is waited for no longer than one likes.
+///
+/// Where nobody waits, it is the plain mutex and one look at a counter. While anybody waits, only the first in line tries
+/// for it, and whoever has had it wakes that one.
 #[derive(Debug, Default)]
 pub(crate) struct FairMutex<T> {
-    gate: Mutex<Gate>,
-    /// Locked by the gate's owner only, so never contended.
     value: Mutex<T>,
+    line: Line,
+}
+
+/// Who waits.
+#[derive(Debug, Default)]
+struct Line {
+    /// How many there are, to be looked at without the gate.
+    len: AtomicUsize,
+    gate: Mutex<Gate>,
 }
 
 #[derive(Debug, Default)]
 struct Gate {
-    /// The ticket of who has the lock.
-    owner: Option<u64>,
     waiting: VecDeque<(u64, Thread)>,
     tickets: u64,
 }
 
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    /// Puts this thread behind all others.
+    fn enter(&self) -> u64 {
+        let mut gate = self.gate.lock();
+        gate.tickets += 1;
+        let ticket = gate.tickets;
+        gate.waiting.push_back((ticket, thread::current()));
+        self.len.store(gate.waiting.len(), Ordering::Relaxed);
+        drop(gate);
+        // Whoever waits says so and then tries; whoever unlocks does that and then looks whether somebody waits. With a
+        // fence in between on both sides, at least one of them sees the other, so nobody is left asleep at a free lock.
+        fence(Ordering::SeqCst);
+        ticket
+    }
+
+    fn leave(&self, gate: &mut Gate, ticket: u64) {
+        gate.waiting.retain(|(other, _)| *other != ticket);
+        self.len.store(gate.waiting.len(), Ordering::Relaxed);
+    }
+
+    fn wake_first(gate: &Gate) {
+        if let Some((_, thread)) = gate.waiting.front() {
+            thread.unpark();
+        }
+    }
+}
+
 impl<T> FairMutex<T> {
     pub(crate) const fn new(value: T) -> Self {
-        let gate = Gate { owner: None, waiting: VecDeque::new(), tickets: 0 };
-        FairMutex { gate: Mutex::new(gate), value: Mutex::new(value) }
+        let gate = Mutex::new(Gate { waiting: VecDeque::new(), tickets: 0 });
+        FairMutex { value: Mutex::new(value), line: Line { len: AtomicUsize::new(0), gate } }
     }
 
     pub(crate) fn try_lock(&self) -> Option<FairGuard<'_, T>> {
-        let mut gate = self.gate.lock();
-        if gate.owner.is_some() {
-            return None;
-        }
-        gate.tickets += 1;
-        gate.owner = Some(gate.tickets);
-        drop(gate);
-        Some(self.enter())
+        if self.line.is_empty() { self.guard() } else { None }
+    }
+
+    fn guard(&self) -> Option<FairGuard<'_, T>> {
+        let value = self.value.try_lock()?;
+        Some(FairGuard { value, _turn: Turn { line: &self.line } })
     }
 
     pub(crate) fn lock(&self) -> FairGuard<'_, T> {
@@ -152,82 +190,76 @@ impl<T> FairMutex<T> {
     }
 
     pub(crate) fn try_lock_for(&self, time: Duration) -> Option<FairGuard<'_, T>> {
-        let ticket = {
-            let mut gate = self.gate.lock();
-            gate.tickets += 1;
-            let ticket = gate.tickets;
-            if gate.owner.is_none() {
-                gate.owner = Some(ticket);
-                drop(gate);
-                return Some(self.enter());
-            }
-            gate.waiting.push_back((ticket, thread::current()));
-            ticket
-        };
+        if let Some(guard) = self.try_lock() {
+            return Some(guard);
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "threads wait in real time, whatever a simulated clock says"
         )]
         let now = Instant::now;
         let start = now();
-        // The owner is about a commit away from handing over; being woken up takes longer than that.
-        for _ in 0..SPINS {
-            thread::yield_now();
-            if self.gate.lock().owner == Some(ticket) {
-                return Some(self.enter());
-            }
-        }
+        let ticket = self.line.enter();
+        let mut spins = 0;
         loop {
-            let left = time.saturating_sub(now() - start);
-            thread::park_timeout(left);
-            let mut gate = self.gate.lock();
-            if gate.owner == Some(ticket) {
-                drop(gate);
-                return Some(self.enter());
+            let over = now() - start >= time;
+            let mut gate = self.line.gate.lock();
+            let is_first = gate.waiting.front().is_some_and(|(first, _)| *first == ticket);
+            let taken = if is_first { self.guard() } else { None };
+            if taken.is_some() || over {
+                self.line.leave(&mut gate, ticket);
+                if taken.is_none() && is_first {
+                    // It may have been woken for a lock that is free by now.
+                    Line::wake_first(&gate);
+                }
+                return taken;
             }
-            if now() - start >= time {
-                gate.waiting.retain(|(other, _)| *other != ticket);
-                return None;
+            drop(gate);
+            // The owner is about a commit away from letting go; being woken up takes longer than that.
+            if spins < SPINS {
+                spins += 1;
+                thread::yield_now();
+            } else {
+                thread::park_timeout(time.saturating_sub(now() - start));
             }
         }
-    }
-
-    fn enter(&self) -> FairGuard<'_, T> {
-        FairGuard { mutex: self, value: Some(self.value.try_lock().unwrap_or_else(|| self.value.lock())) }
     }
 }
 
 /// A [`FairMutex`], held.
 #[derive(Debug)]
 pub(crate) struct FairGuard<'a, T> {
-    mutex: &'a FairMutex<T>,
-    /// `None` only while it is dropped.
-    value: Option<MutexGuard<'a, T>>,
+    value: MutexGuard<'a, T>,
+    /// Ends after the field before: that is the order in which a struct is dropped.
+    _turn: Turn<'a>,
 }
 
 impl<T> Deref for FairGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.value.as_ref().expect("there until the guard is dropped")
+        &self.value
     }
 }
 
 impl<T> DerefMut for FairGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.value.as_mut().expect("there until the guard is dropped")
+        &mut self.value
     }
 }
 
-impl<T> Drop for FairGuard<'_, T> {
+/// Wakes the first in line when it ends.
+#[derive(Debug)]
+struct Turn<'a> {
+    line: &'a Line,
+}
+
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.value = None;
-        let mut gate = self.mutex.gate.lock();
-        let next = gate.waiting.pop_front();
-        gate.owner = next.as_ref().map(|(ticket, _)| *ticket);
-        drop(gate);
-        if let Some((_, thread)) = next {
-            thread.unpark();
+        // See `Line::enter`.
+        fence(Ordering::SeqCst);
+        if !self.line.is_empty() {
+            Line::wake_first(&self.line.gate.lock());
         }
     }
 }
@@ -328,13 +360,13 @@ mod tests {
         let mut threads = Vec::new();
         for i in 0..8 {
             let (ready, is_ready) = channel();
-            let mutex = Arc::clone(&mutex);
+            let other = Arc::clone(&mutex);
             threads.push(thread::spawn(move || {
                 ready.send(()).unwrap();
-                mutex.lock().push(i);
+                other.lock().push(i);
             }));
             is_ready.recv().unwrap();
-            while Arc::clone(&threads_waiting(&held)).len() <= i {
+            while threads_waiting(&mutex).len() <= i {
                 thread::yield_now();
             }
         }
@@ -344,8 +376,8 @@ mod tests {
         assert!(mutex.try_lock().is_some());
     }
 
-    fn threads_waiting<T>(held: &FairGuard<'_, T>) -> Arc<[u64]> {
-        held.mutex.gate.lock().waiting.iter().map(|(ticket, _)| *ticket).collect()
+    fn threads_waiting<T>(mutex: &FairMutex<T>) -> Arc<[u64]> {
+        mutex.line.gate.lock().waiting.iter().map(|(ticket, _)| *ticket).collect()
     }
 
     #[test]

@@ -100,20 +100,24 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
             set_all(task, item.into_fields());
         }
         Event::Patched(Patch { set: sets, unset: unsets, drop_children }) => {
-            let mut rest = Vec::with_capacity(sets.len());
-            for (field, value) in sets {
-                if field == Field::ChildIds {
-                    // What comes before it comes before it in a new item too.
-                    set_all(task, std::mem::take(&mut rest));
-                    add_children(task, &value.as_strings());
-                } else {
-                    if field.is_ruled() {
-                        note("ruled-field-patched", format!("a patch of {} sets {field}", task.id));
-                    }
-                    rest.push((field, value));
-                }
+            for (field, _) in sets.iter().filter(|(field, _)| field.is_ruled()) {
+                note("ruled-field-patched", format!("a patch of {} sets {field}", task.id));
             }
-            set_all(task, rest);
+            if sets.iter().any(|(field, _)| *field == Field::ChildIds) {
+                let mut rest = Vec::with_capacity(sets.len());
+                for (field, value) in sets {
+                    if field == Field::ChildIds {
+                        // What comes before it comes before it in a new item too.
+                        set_all(task, std::mem::take(&mut rest));
+                        add_children(task, &value.as_strings());
+                    } else {
+                        rest.push((field, value));
+                    }
+                }
+                set_all(task, rest);
+            } else {
+                set_all(task, sets);
+            }
             unset_all(task, &unsets);
             if !drop_children.is_empty() {
                 let dropped: HashSet<Arc<str>, RandomState> = drop_children.into_iter().collect();

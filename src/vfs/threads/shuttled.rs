@@ -1,4 +1,4 @@
-//! What [`super`] is made of when [shuttle](https://docs.rs/shuttle) decides which thread goes on: `--cfg shuttle`.
+//! What [`super`] is made of when shuttle decides which thread goes on: `--cfg shuttle`.
 //!
 //! A time-out may end whenever the clock is asked, unless it is as good as none; so every race with one is found.
 
