@@ -32,9 +32,9 @@ pub use event::{Field, Item, Patch, Status as TaskStatus, StatusTable, TaskId, V
 pub use log::envelope::{Key, KeyKind};
 pub use log::finding::{Finding, Severity};
 pub use log::{
-    BlobId, Conflict, ControlUse, Cursor, Draft, Durability, Expect, Health, Housekeeping, KeepLock,
-    KeyState, Log, Mapping, NewEvent, OpId, OpenReport, Receipt, Recovery, Revision, Seq, State, Status,
-    Vocabulary,
+    BlobId, Conflict, Consistency, ControlUse, Cursor, Draft, Durability, Expect, Health, Housekeeping,
+    KeepLock, KeyState, Log, Mapping, NewEvent, OpId, OpenReport, Receipt, Recovery, Revision, Seq, State,
+    Status, Vocabulary,
 };
 pub use store::{Options, Place, Store, Workspace};
 pub use task::{CommitOptions, Committed, Op, Snapshot, TaskExpect, TaskStore, Tasks, Token};

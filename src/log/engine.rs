@@ -29,7 +29,7 @@ use super::settings::{Recovery, Settings};
 use super::state::State;
 use super::sync::Durable;
 use super::view::{Active, Tail, View};
-use super::{LogId, Seq};
+use super::{Consistency, LogId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::{self, Listing, Session};
 use crate::vfs::threads::{FairMutex, Mutex, RwLock};
@@ -358,6 +358,30 @@ impl Log {
     pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
         self.check_fork()?;
         Ok(look(&self.view.read().state))
+    }
+
+    /// Hands out a state that is as new as asked for, whole commits only.
+    ///
+    /// # Errors
+    /// As [`Log::read`]; [`ErrorKind::NotYet`] if the event that was asked for is not in the log.
+    ///
+    /// # Blocking
+    /// Never for LOCK, nor for any other process; for a commit of this process that is being written.
+    pub fn read_at<T>(&self, consistency: Consistency, look: impl FnOnce(&State) -> T) -> Result<T> {
+        self.check_fork()?;
+        let wanted = match consistency {
+            Consistency::Latest => return self.read(look),
+            Consistency::Cached => Seq(0),
+            Consistency::AtLeast(seq) => seq,
+        };
+        if self.view.read().state.last() < wanted {
+            self.refresh()?;
+        }
+        let view = self.view.read();
+        if view.state.last() < wanted {
+            return Err(Error::new(ErrorKind::NotYet, "read", self.paths.dir()));
+        }
+        Ok(look(&view.state))
     }
 
     /// Reads on to what others have committed.

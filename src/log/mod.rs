@@ -68,6 +68,18 @@ pub struct Seq(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lpos(pub u64);
 
+/// How new the state must be that a read is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Every commit that had returned, in any process, before the read began.
+    #[default]
+    Latest,
+    /// At least this event: what this process knows if that is enough, else the latest.
+    AtLeast(Seq),
+    /// What this process has read so far, without a look at the log.
+    Cached,
+}
+
 /// How many state events a key has had; 0 = none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(pub u64);

@@ -24,8 +24,8 @@ use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, FoldKind};
 use crate::log::{
-    BadMeta, Binding, BlobId, Draft, Durability, Health, Housekeeping, KeepLock, Log, Mapping, OnEvent,
-    OpenReport, Paths, Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
+    BadMeta, Binding, BlobId, Consistency, Draft, Durability, Health, Housekeeping, KeepLock, Log, Mapping,
+    OnEvent, OpenReport, Paths, Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
 };
 use crate::session::{self, Info, Session};
 use crate::vfs::os::Os;
@@ -557,6 +557,22 @@ impl Workspace {
     /// As there.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
         self.log.read(look)
+    }
+
+    /// Hands out a state that is as new as asked for; see [`Log::read_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_at<T>(&self, consistency: Consistency, look: impl FnOnce(&State) -> T) -> Result<T> {
+        self.log.read_at(consistency, look)
+    }
+
+    /// Waits until a commit is durable, whoever makes it so; see [`Log::wait_durable`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_durable(&self, receipt: &Receipt, patience: Duration) -> Result<()> {
+        self.log.wait_durable(receipt, patience)
     }
 
     /// Stores contents as blobs, durably, for events to name; see [`Log::put_blobs`].

@@ -1,10 +1,13 @@
 //! One process, one store, no faults: what a commit does and what is there afterwards.
 
+use foldlog::vfs::sim::{Op, Profile};
 use foldlog::vfs::{Vfs as _, os::Os};
 use foldlog::{
-    Draft, Durability, ErrorKind, Expect, Housekeeping, Key, NewEvent, OpId, Options, Place, Result,
-    Revision, Seq, State, Store, Vocabulary, Workspace,
+    Consistency, Draft, Durability, ErrorKind, Expect, Housekeeping, Key, NewEvent, OpId, Options, Place,
+    Result, Revision, Seq, State, Store, Vocabulary, Workspace,
 };
+
+use super::simulated;
 
 /// The event kinds of these tests.
 pub(crate) const NOTE: u16 = 100;
@@ -187,4 +190,35 @@ fn unused_successor_goes_with_its_preparer() {
         let _ = ws.commit(Durability::Buffered, push("a", "some text that takes room")).unwrap();
     }
     assert!(ws.read(|s| s.last()).unwrap() > Seq(100));
+}
+
+/// A ticket is waited for after many commits were made; a read says how new it must be.
+#[test]
+fn tickets_and_reads_of_any_age() {
+    let machine = simulated::machine_with(Profile::Linux, 1, &[]);
+    let (_a_store, a) = simulated::open_on(&machine.process("a"), simulated::options()).unwrap();
+    let (_b_store, b) = simulated::open_on(&machine.process("b"), simulated::options()).unwrap();
+    let patience = std::time::Duration::from_secs(1);
+    let tickets: Vec<_> =
+        (0..5).map(|n| simulated::put(&a, Durability::Buffered, "a", &n.to_string()).unwrap()).collect();
+    assert!(tickets.iter().all(|ticket| !ticket.durable));
+    assert!(tickets.windows(2).all(|pair| pair[0].behind < pair[1].behind));
+    let syncs = machine.calls(Op::Sync);
+    a.wait_durable(&tickets[4], patience).unwrap();
+    let made = machine.calls(Op::Sync);
+    assert!(made > syncs);
+    for ticket in &tickets {
+        a.wait_durable(ticket, patience).unwrap();
+    }
+    assert_eq!(machine.calls(Op::Sync), made, "one sync has covered them all");
+    let last = tickets[4].last();
+    assert_eq!(b.read_at(Consistency::Cached, State::last).unwrap(), Seq(0), "nobody has looked");
+    assert_eq!(b.read_at(Consistency::AtLeast(last), State::last).unwrap(), last);
+    let more = simulated::put(&a, Durability::Buffered, "a", "more").unwrap().last();
+    let reads = machine.calls(Op::Read);
+    assert_eq!(b.read_at(Consistency::AtLeast(last), State::last).unwrap(), last, "that is enough");
+    assert_eq!(machine.calls(Op::Read), reads);
+    assert_eq!(b.read_at(Consistency::Latest, State::last).unwrap(), more);
+    let error = b.read_at(Consistency::AtLeast(Seq(more.0 + 1)), State::last).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotYet), "{error}");
 }

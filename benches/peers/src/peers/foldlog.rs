@@ -1,11 +1,12 @@
 //! foldlog itself: the bare log, and its tasks.
 
 use std::path::Path;
+use std::time::Duration;
 
 use foldlog::view::Index;
 use foldlog::{
     CommitOptions, Draft, Durability, ErrorKind, Field, Item, Key, NewEvent, Op, Options, Patch, Place,
-    State, Store, TaskExpect, TaskId, TaskStore, Tasks, Token, Value, Vocabulary, Workspace,
+    Receipt, State, Store, TaskExpect, TaskId, TaskStore, Tasks, Token, Value, Vocabulary, Workspace,
 };
 
 use crate::Result;
@@ -26,7 +27,10 @@ const fn contender(name: &'static str, level: Level, settings: &'static str) -> 
 pub const CONTENDERS: &[Contender] = &[
     contender("foldlog-log", Level::Buffered, LOG),
     contender("foldlog-task", Level::Buffered, TASK),
-    contender("foldlog-log", Level::Durable, LOG),
+    Contender {
+        batch: Some("64 × commit buffered, one wait_durable of the last ticket"),
+        ..contender("foldlog-log", Level::Durable, LOG)
+    },
     contender("foldlog-task", Level::Durable, TASK),
 ];
 
@@ -75,8 +79,8 @@ struct OfLog {
     durability: Durability,
 }
 
-impl Peer for OfLog {
-    fn commit(&mut self, step: &Step) -> Result<()> {
+impl OfLog {
+    fn commit_with(&self, step: &Step, durability: Durability) -> Result<Receipt> {
         let mut id = [0; ID_LEN];
         id.copy_from_slice(step.id.as_bytes());
         let body = step.text.clone().into_bytes();
@@ -85,8 +89,21 @@ impl Peer for OfLog {
             draft.push(NewEvent::state(STEP, 1, key, body));
             Ok(())
         };
-        let _ = self.workspace.commit(self.durability, fill)?;
-        Ok(())
+        Ok(self.workspace.commit(durability, fill)?)
+    }
+}
+
+impl Peer for OfLog {
+    fn commit(&mut self, step: &Step) -> Result<()> {
+        self.commit_with(step, self.durability).map(drop)
+    }
+
+    fn batch(&mut self, steps: &[Step]) -> Result<()> {
+        let mut last = None;
+        for step in steps {
+            last = Some(self.commit_with(step, Durability::Buffered)?);
+        }
+        Ok(last.map_or(Ok(()), |ticket| self.workspace.wait_durable(&ticket, Duration::from_secs(10)))?)
     }
 
     fn count(&mut self) -> Result<u64> {
