@@ -98,6 +98,8 @@ pub const WORD_SNAPSHOT: u64 = 512;
 pub const WORD_CHANGES: u64 = 576;
 /// Words: syncs begun and ended well in each lane, and under LOCK.
 pub const WORD_LANES: [u64; 3] = [640, 704, 896];
+/// Words: up to where the sync that is under way in each lane reaches, 0 = none.
+pub const WORD_TARGETS: [u64; 2] = [960, 1024];
 /// Words: holder and since when (unused with `none`).
 pub const WORD_HOLDER: [u64; 2] = [768, 776];
 

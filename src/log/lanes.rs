@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::Seq;
 use super::control::Block;
 use super::engine::Log;
-use super::format::WORD_LANES;
+use super::format::{WORD_LANES, WORD_TARGETS};
 use super::lock::{Held, LockFile, Rank};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
@@ -114,8 +114,18 @@ impl Begun {
     /// It has succeeded; this is said before anybody else is awaited.
     pub(super) fn ended_well(&self) {
         self.set(self.count);
+        if let (Some(block), Some(at)) = (&self.block, WORD_TARGETS.get(self.lane)) {
+            block.store(*at, 0);
+        }
         if let Some(block) = &self.block {
             block.wake(word_at(self.lane), u32::MAX >> 1);
+        }
+    }
+
+    /// Says up to where it reaches, so that who is covered by it waits for it and begins no other.
+    pub(super) fn reaches(&self, end: u64) {
+        if let (Some(block), Some(at)) = (&self.block, WORD_TARGETS.get(self.lane)) {
+            block.store(*at, block.word_of(end));
         }
     }
 
@@ -145,6 +155,12 @@ impl Log {
             Some(file) => Ok(Arc::clone(file)),
             None => Ok(Arc::clone(file.insert(open()?))),
         }
+    }
+
+    /// Whether a sync is said to be under way that reaches this far. A hint: whoever said so may have died.
+    pub(super) fn is_under_way(&self, lpos: u64) -> bool {
+        let reaches = |block: &Block| WORD_TARGETS.iter().any(|at| block.believed(*at, lpos).is_some());
+        self.control.with(reaches) == Some(true)
     }
 
     /// Whether a lane's last sync is suspect to this process. The lane, or LOCK for its own word, is held.

@@ -28,6 +28,9 @@ pub(super) const QUIET: Duration = Duration::from_secs(1);
 /// How often who waits for another process's sync looks whether it was enough, where nobody wakes it.
 const POLL: Duration = Duration::from_micros(200);
 
+/// For how many such looks a sync that is said to be under way is waited for.
+const UNDER_WAY: u32 = 5;
+
 /// What is needed to call something durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
@@ -258,6 +261,8 @@ impl Log {
                 self.durable.gate.try_lock_for(left).ok_or_else(late)?
             }
         };
+        // How often a sync that is said to cover this is waited for, before it is no more believed to be under way.
+        let mut patience = if proof == Proof::Any { UNDER_WAY } else { 0 };
         loop {
             if is_done() {
                 return Ok(());
@@ -268,6 +273,11 @@ impl Log {
             }
             let Some(active) = self.syncable(lpos, &is_done)? else { continue };
             self.extend_reserve(&active);
+            if patience > 0 && self.is_under_way(lpos) {
+                patience -= 1;
+                self.await_sync();
+                continue;
+            }
             match self.try_lane()? {
                 Some((lane, held)) => {
                     if self.sync_in_lane(lane, held, &active, lpos, proof)? {
@@ -359,6 +369,7 @@ impl Log {
             return Ok(false); // somebody has synced since this process looked: the caller looks again
         }
         let begun = self.begin_sync(lane);
+        begun.reaches(end);
         if let Err(source) = active.file.sync_data() {
             self.forward.failed_in(active);
             self.poison(&source.to_string());
