@@ -172,7 +172,7 @@ impl Log {
     }
 
     /// The housekeeping thread is there for this log from now on, or is busy for a while.
-    pub(super) fn look_after(&self, present: bool) {
+    pub(crate) fn look_after(&self, present: bool) {
         self.looked_after.store(present, Ordering::SeqCst);
         if !present {
             self.let_go();
@@ -205,6 +205,3 @@ impl Log {
         None
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -670,3 +670,6 @@ fn read_workspace_meta(vfs: &dyn Vfs, dir: &Path) -> Result<WorkspaceMeta> {
         Err(e) => Err(Error::io(e, "read", &path)),
     }
 }
+
+#[cfg(test)]
+mod tests;

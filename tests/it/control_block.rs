@@ -444,10 +444,7 @@ fn block_that_cannot_be_replaced_stays_in_force() {
     assert_eq!(put(&other, Durability::Durable, "a", "8").unwrap().first, Seq(8));
     assert_eq!(file(&x, &control).len(), 4096);
     assert!(
-        !x.list(&paths(&x).control().parent().unwrap().to_path_buf())
-            .unwrap()
-            .iter()
-            .any(|e| e.name.starts_with(".new"))
+        !x.list(&paths(&x).control().parent().unwrap()).unwrap().iter().any(|e| e.name.starts_with(".new"))
     );
 }
 
