@@ -17,7 +17,7 @@ use foldlog::log::reader::{Reach, walk};
 use foldlog::log::scan::Content;
 use foldlog::log::{Paths, control, format};
 use foldlog::vfs::Vfs as _;
-use foldlog::vfs::sim::{DiskState, Op, Profile, Rng, SimMachine};
+use foldlog::vfs::sim::{DiskState, NameOrder, Op, Profile, Rng, SimMachine};
 use foldlog::{
     Durability, ErrorKind, Housekeeping, Key, Mapping, NewEvent, Options, Place, Result, State, Status,
     Store, Vocabulary, Workspace,
@@ -155,7 +155,9 @@ fn told(machine: &SimMachine, by_calls: bool) -> Told {
     let (_store, workspace) = open(machine, "again", mapping, false).unwrap();
     assert_eq!(workspace.read(|s| s.last().0).unwrap(), read);
     machine.kill_all();
-    let cut = machine.disk().crash_states(1, &mut Rng::new(1)).next().unwrap();
+    // The one that loses everything un-synced, of few that are listed.
+    let model = Profile::Linux.crash_model().with_names(NameOrder::Journal);
+    let cut = machine.disk().crash_states_with(&model, 1, &mut Rng::new(1)).next().unwrap();
     let after = SimMachine::from_disk(&cut, 2);
     let after_power_cut = if refused.is_some() { Vec::new() } else { bodies(&after) };
     Told { status, last, refused, receipts, read, after_power_cut }
@@ -190,7 +192,7 @@ fn start() -> Start {
     let (paths, log) = (workspace.log().paths().clone(), workspace.log().id());
     machine.kill_all();
     // The reserve would only make every input longer.
-    let mut disk = machine.disk();
+    let mut disk = machine.disk().all_synced();
     let x = machine_walk(&machine, &paths, log);
     let offset = usize::try_from(x.1).unwrap();
     disk.mutate(&x.0, |bytes| bytes.truncate(offset)).unwrap();

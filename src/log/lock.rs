@@ -194,3 +194,6 @@ impl Drop for Held {
         let _ = self.lock.file.unlock();
     }
 }
+
+#[cfg(test)]
+mod tests;

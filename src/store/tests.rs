@@ -2,8 +2,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Options, Place, Store};
+use crate::log::{Durability, Housekeeping, Key, NewEvent, Vocabulary};
 use crate::vfs::sim::{Op, Profile, SimMachine};
-use crate::{Durability, Housekeeping, Key, NewEvent, Vocabulary};
 
 /// The thread that gives a kept lock back was in the middle of a sync, which may hang for as long as it likes, and LOCK
 /// stayed with a burst that had ended.
