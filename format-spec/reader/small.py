@@ -80,7 +80,7 @@ def workspace_meta(data):
         "created": head.created,
         "writer_version": head.writer_version.hex(),
         "bindings": [{"kind": names[int(b.kind)], "text": b.text} for b in meta.bindings],
-        "writable": writable(head.features) and head.control == 0,
+        "writable": writable(head.features) and head.control <= 1,
     }
 
 
