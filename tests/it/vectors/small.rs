@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use foldlog::log::format::{
-    CONTROL_LEN, CONTROL_WORDS, WORD_ACTIVE, WORD_BOOT, WORD_CHANGES, WORD_DIRTY, WORD_DURABLE,
+    CONTROL_LEN, CONTROL_NONE, WORD_ACTIVE, WORD_BOOT, WORD_CHANGES, WORD_DIRTY, WORD_DURABLE,
     WORD_FORMAT_GENERATION, WORD_HOLDER, WORD_LANES, WORD_POISON, WORD_SNAPSHOT, WORD_TAIL,
 };
 use foldlog::log::meta::{BadMeta, Binding, WorkspaceMeta};
@@ -144,7 +144,7 @@ fn workspace_metas() -> Vec<Vector> {
         good("workspace-meta", KIND, plain.clone()),
         good("workspace-meta-bound-to-nothing", KIND, with(|m| m.bindings = vec![Binding::None])),
         good("workspace-meta-several-bindings", KIND, many),
-        good("workspace-meta-control-words", KIND, with(|m| m.control = CONTROL_WORDS)),
+        good("workspace-meta-control-none", KIND, with(|m| m.control = CONTROL_NONE)),
         good("workspace-meta-control-unknown", KIND, with(|m| m.control = 2)),
         good("workspace-meta-not-writable-level", KIND, with(|m| m.min_writer = 2)),
         bad("workspace-meta-magic", KIND, mended(plain.clone(), 3, b"S"), "magic"),
