@@ -299,7 +299,7 @@ mod shuttled_tests {
                     .map(|i| {
                         let other = Arc::clone(&mutex);
                         let thread = shuttle::thread::spawn(move || other.lock().push(i));
-                        while held.mutex.gate.lock().waiting.len() <= i {
+                        while mutex.line.gate.lock().waiting.len() <= i {
                             thread::yield_now();
                         }
                         thread
