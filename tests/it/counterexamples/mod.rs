@@ -1,10 +1,10 @@
 //! The schedules that broke earlier designs of foldlog, each against the rule that answers it now. One test each,
 //! named by what the rule keeps; each opens with what used to happen.
 //!
-//! | schedule | belongs to a later part |
+//! | schedule | where it belongs |
 //! | --- | --- |
-//! | mixed modes of the mapped control block (2a), who names the holder in them (18 in part, II.10) | the mapped block |
-//! | copy-forward after a failed sync (7) | group commit across processes |
+//! | mixed modes of the mapped control block (2a), who names the holder in them (18 in part, II.10) | there by now: `control_block`, `keep_lock` |
+//! | copy-forward after a failed sync (7) | there by now: `crash_forward` |
 //! | compaction keeps numbers, revisions, op ids (12), compacted ranges and readers (25), state hash and retention (II.12) | compaction |
 //! | file systems that two kernels share (16) | `vfs/os`, and the store's barrier |
 //! | leases and clocks (19), a container's own boot id and leases (II.13) | leases |
