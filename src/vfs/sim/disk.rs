@@ -476,6 +476,18 @@ impl DiskState {
         Ok(())
     }
 
+    /// Makes all names and contents durable. Returns what lost a durable name, for [`DiskState::collect`].
+    pub(crate) fn sync_all(&mut self) -> Vec<Ino> {
+        for ino in self.files().map(|(ino, _)| ino).collect::<Vec<_>>() {
+            if let Ok(file) = self.file_mut(ino)
+                && let Some(unsynced) = &mut file.unsynced
+            {
+                *unsynced = Unsynced { durable: file.live.clone(), ..Unsynced::default() };
+            }
+        }
+        self.sync_all_names()
+    }
+
     /// Throws clean pages out of the page cache: from now on everybody reads what the disk has.
     pub(crate) fn evict(&mut self) {
         let files: Vec<Ino> = self.files().map(|(ino, _)| ino).collect();

@@ -351,6 +351,13 @@ impl SimMachine {
         world.drop_pages(ino, None)
     }
 
+    /// Writes everything back, as `sync` does: what the disk and the page cache hold is the same afterwards.
+    pub fn sync_all(&self) {
+        let mut world = self.inner.world.lock();
+        let gone = world.disk.sync_all();
+        world.collect(gone);
+    }
+
     /// Throws all clean pages out of the page cache, as memory pressure does: what a failed sync dropped is gone.
     pub fn evict(&self) {
         self.inner.world.lock().disk.evict();
