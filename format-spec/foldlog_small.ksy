@@ -185,6 +185,12 @@ types:
         type: listing
         repeat: expr
         repeat-expr: num_logs
+      - id: num_owns
+        type: u2
+      - id: owns
+        size: 16
+        repeat: expr
+        repeat-expr: num_owns
       - id: crc
         type: u4
   text:

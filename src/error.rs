@@ -186,6 +186,28 @@ pub enum ErrorKind {
         /// The child.
         child: String,
     },
+    /// Another session runs the task, and is not proven dead. Nothing was written.
+    #[error("task {id} is held by {owner}, which is {liveness}")]
+    Owned {
+        /// The id.
+        id: String,
+        /// The session's number.
+        session: u64,
+        /// Who that is, as far as it is known.
+        owner: String,
+        /// `alive`, or `unknown` where neither its lock nor the proof of its death is to be found.
+        liveness: &'static str,
+    },
+    /// The task has changed hands since this fence was given out. Nothing was written.
+    #[error("task {id} has changed hands: the fence {fence} holds no more; {current}")]
+    Fenced {
+        /// The id.
+        id: String,
+        /// The fence that the commit carried.
+        fence: String,
+        /// What holds instead.
+        current: String,
+    },
     /// A field that only a verb of its own may change. Nothing was written.
     #[error("{field} is not a field to be saved; {verb}")]
     RuledField {
@@ -294,6 +316,8 @@ impl ErrorKind {
         ErrorKind::StatusRefused { .. } => "status-refused",
         ErrorKind::NotWaiting { .. } => "not-waiting",
         ErrorKind::Cycle { .. } => "cycle",
+        ErrorKind::Owned { .. } => "owned",
+        ErrorKind::Fenced { .. } => "fenced",
         ErrorKind::RuledField { .. } => "ruled-field",
         ErrorKind::CrossWorkspace { .. } => "cross-workspace",
         ErrorKind::Reentrant => "reentrant",
@@ -355,6 +379,12 @@ impl ErrorKind {
             ErrorKind::StatusRefused { .. } => "read the task's present status and decide again",
             ErrorKind::NotWaiting { .. } => "keep the result with the child: give that the status completed",
             ErrorKind::Cycle { .. } => "choose another parent",
+            ErrorKind::Owned { .. } => {
+                "go on there, or wait for its end; if nobody runs the task any more, `foldlog abandon` takes it away"
+            }
+            ErrorKind::Fenced { .. } => {
+                "stop running the task: it was abandoned, deleted or taken over meanwhile; read it anew before attaching again"
+            }
             ErrorKind::RuledField { .. } => "use the verb, or leave the field out of what is saved",
             ErrorKind::CrossWorkspace { .. } => {
                 "commit each workspace's tasks by themselves, and say which workspace is meant"

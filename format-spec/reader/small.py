@@ -132,6 +132,7 @@ def info(data):
             }
             for log in session.logs
         ],
+        "owns": [log.hex() for log in session.owns],
     }
 
 

@@ -67,7 +67,8 @@ pub(super) struct SetV1<'a> {
 pub(super) struct StatusChangedV1 {
     pub(super) from: u8,
     pub(super) to: u8,
-    /// 0 = set, 1 = resumed, 2 = its child was deleted.
+    /// 0 = set, 1 = resumed, 2 = its child was deleted, 3 = the session that ran it, or its child, is dead, 4 = it, or its
+    /// child, was abandoned, 5 = it could not be right.
     pub(super) cause: u8,
 }
 
@@ -136,6 +137,28 @@ pub(super) struct WorkspaceBoundV1<'a> {
     /// 0 = to nothing, 1 = to a path, 2 = to a key.
     pub(super) kind: u8,
     pub(super) name: &'a str,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct AttachedV1 {
+    pub(super) session: u64,
+    /// The fence's number.
+    pub(super) fence: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DetachedV1 {
+    pub(super) fence: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct AbandonedV1 {
+    /// Whose it was; 0 = nobody's.
+    pub(super) session: u64,
+    /// The number that no fence given out before has.
+    pub(super) fence: u64,
+    /// Whether it is a child no more.
+    pub(super) severed: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -45,12 +45,12 @@ kinds! {
     WORKSPACE_BOUND = 33 v 1 "workspace-bound";
     /// A process began to write.
     SESSION_STARTED = 34 v 1 "session-started";
-    /// Reserved: a session runs a task from now on.
-    ATTACHED = 40 v 0 "attached";
-    /// Reserved: it no longer does.
-    DETACHED = 41 v 0 "detached";
-    /// Reserved: its owner was taken away.
-    ABANDONED = 42 v 0 "abandoned";
+    /// A session runs a task from now on.
+    ATTACHED = 40 v 1 "attached";
+    /// It no longer does.
+    DETACHED = 41 v 1 "detached";
+    /// Its owner was taken away.
+    ABANDONED = 42 v 1 "abandoned";
     /// Reserved: a place in a transcript counts.
     TRANSCRIPT_NAMED = 48 v 0 "transcript-named";
     /// Reserved: a file is about to change.
@@ -121,7 +121,7 @@ mod tests {
         assert!(
             vocabulary().knows(CREATED, 1)
                 && !vocabulary().knows(CREATED, 2)
-                && !vocabulary().knows(ATTACHED, 1)
+                && !vocabulary().knows(TRANSCRIPT_NAMED, 1)
         );
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 mod body;
+mod fence;
 mod id;
 mod item;
 pub mod json;
@@ -15,6 +16,7 @@ mod plain;
 mod status;
 mod value;
 
+pub use fence::Fence;
 pub use id::TaskId;
 pub(crate) use item::Edit;
 pub use item::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch};
@@ -25,7 +27,7 @@ pub use value::Value;
 use crate::log::envelope::Envelope;
 use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent};
 use body::{
-    ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, FieldV1, FinishedV1, ImportedV1, LinkedV1, NameV1,
+    AbandonedV1, AttachedV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1, FieldV1, FinishedV1, ImportedV1, LinkedV1, NameV1,
     PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1, WorkspaceBoundV1,
 };
 
@@ -38,6 +40,35 @@ pub enum Cause {
     Resumed,
     /// The child that the task waited for was deleted.
     ChildDeleted,
+    /// The session that ran the task, or the child that it waited for, is dead.
+    Orphaned,
+    /// The task, or the child that it waited for, was abandoned.
+    Abandoned,
+    /// It waited for nobody who could return.
+    Mended,
+}
+
+impl Cause {
+    /// All, each in the place of its number.
+    const ALL: [Cause; 6] =
+        [Cause::Set, Cause::Resumed, Cause::ChildDeleted, Cause::Orphaned, Cause::Abandoned, Cause::Mended];
+
+    /// Its name for people and programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Set => "set",
+            Cause::Resumed => "resumed",
+            Cause::ChildDeleted => "child-deleted",
+            Cause::Orphaned => "orphaned",
+            Cause::Abandoned => "abandoned",
+            Cause::Mended => "mended",
+        }
+    }
+
+    /// Whether the status table has no say in it.
+    pub(crate) fn is_repair(self) -> bool {
+        !matches!(self, Cause::Set | Cause::Resumed)
+    }
 }
 
 /// One event, decoded. What it is about stands in its key.
@@ -94,6 +125,22 @@ pub enum Event {
     Deleted {
         /// The task whose deletion took this one with it.
         with: Option<TaskId>,
+    },
+    /// A session runs it from now on, by this fence.
+    Attached(Fence),
+    /// The session that held it by a fence of this number gave it back.
+    Detached {
+        /// The number.
+        fence: u64,
+    },
+    /// It was taken from whoever held it; no fence given out before holds any more.
+    Abandoned {
+        /// Whose it was; 0 = nobody's.
+        session: u64,
+        /// The number that comes after all given out before.
+        fence: u64,
+        /// Whether it is a child no more.
+        severed: bool,
     },
     /// A record of an older layout was taken over, or what changed in it since it last was.
     Imported(Imported),
@@ -193,12 +240,8 @@ impl Event {
             }
             kinds::STATUS_CHANGED => {
                 let StatusChangedV1 { from, to, cause } = whole(b)?;
-                let cause = match cause {
-                    0 => Cause::Set,
-                    1 => Cause::Resumed,
-                    2 => Cause::ChildDeleted,
-                    n => return Err(bad(format!("cause {n}"))),
-                };
+                let cause = Cause::ALL.get(usize::from(cause)).copied();
+                let cause = cause.ok_or_else(|| bad("an unknown cause"))?;
                 Event::StatusChanged { from: status(from)?, to: status(to)?, cause }
             }
             kinds::DELEGATED => {
@@ -220,6 +263,15 @@ impl Event {
             kinds::DELETED => {
                 let DeletedV1 { with } = whole(b)?;
                 Event::Deleted { with: (!with.is_empty()).then(|| TaskId::of_log(with)) }
+            }
+            kinds::ATTACHED => {
+                let AttachedV1 { session, fence } = whole(b)?;
+                Event::Attached(Fence { number: fence, session })
+            }
+            kinds::DETACHED => Event::Detached { fence: whole::<DetachedV1>(b)?.fence },
+            kinds::ABANDONED => {
+                let AbandonedV1 { session, fence, severed } = whole(b)?;
+                Event::Abandoned { session, fence, severed }
             }
             kinds::IMPORTED => {
                 let ImportedV1 { source, record, set, unset, kept } = whole(b)?;
@@ -291,6 +343,9 @@ impl Event {
             Event::Finished { .. } => kinds::FINISHED,
             Event::ChildReturned { .. } => kinds::CHILD_RETURNED,
             Event::Deleted { .. } => kinds::DELETED,
+            Event::Attached(_) => kinds::ATTACHED,
+            Event::Detached { .. } => kinds::DETACHED,
+            Event::Abandoned { .. } => kinds::ABANDONED,
             Event::Imported(_) => kinds::IMPORTED,
             Event::SourceKept { .. } => kinds::SOURCE_KEPT,
             Event::RulesSet(_) => kinds::RULES_SET,
@@ -316,11 +371,7 @@ impl Event {
             Event::StatusChanged { from, to, cause } => encode(&StatusChangedV1 {
                 from: from.number(),
                 to: to.number(),
-                cause: match cause {
-                    Cause::Set => 0,
-                    Cause::Resumed => 1,
-                    Cause::ChildDeleted => 2,
-                },
+                cause: Cause::ALL.iter().zip(0..).find(|(c, _)| *c == cause).map_or(0, |(_, number)| number),
             }),
             Event::Delegated { child } => encode(&DelegatedV1 { child: child.as_str() }),
             Event::Linked { parent, root } => {
@@ -334,6 +385,13 @@ impl Event {
                 summary: summary.as_ref().map(|value| to_value(value, &mut blobs)),
             }),
             Event::Deleted { with } => encode(&DeletedV1 { with: with.as_ref().map_or("", TaskId::as_str) }),
+            Event::Attached(Fence { number, session }) => {
+                encode(&AttachedV1 { session: *session, fence: *number })
+            }
+            Event::Detached { fence } => encode(&DetachedV1 { fence: *fence }),
+            Event::Abandoned { session, fence, severed } => {
+                encode(&AbandonedV1 { session: *session, fence: *fence, severed: *severed })
+            }
             Event::Imported(Imported { source, record, set, unset, kept }) => encode(&ImportedV1 {
                 source,
                 record: *record,

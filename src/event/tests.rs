@@ -41,6 +41,9 @@ fn samples() -> Vec<Event> {
         Event::StatusChanged { from: Status::Active, to: Status::Interrupted, cause: Cause::Set },
         Event::StatusChanged { from: Status::Interrupted, to: Status::Active, cause: Cause::Resumed },
         Event::StatusChanged { from: Status::Delegated, to: Status::Active, cause: Cause::ChildDeleted },
+        Event::StatusChanged { from: Status::Active, to: Status::Interrupted, cause: Cause::Orphaned },
+        Event::StatusChanged { from: Status::Delegated, to: Status::Active, cause: Cause::Abandoned },
+        Event::StatusChanged { from: Status::Delegated, to: Status::Active, cause: Cause::Mended },
         Event::Delegated { child: id("c") },
         Event::Linked { parent: id("p"), root: id("r") },
         Event::Finished { summary: Some(Value::from("done")) },
@@ -64,6 +67,10 @@ fn samples() -> Vec<Event> {
         Event::WorkspaceBound(Binding::Path("/home/me/p".into())),
         Event::WorkspaceBound(Binding::Key("intellij".into())),
         Event::SessionStarted { label: "VS Code".into(), version: "0.1.0".into(), pid: 7 },
+        Event::Attached(Fence { number: 3, session: 0x0123_4567_89AB_CDEF }),
+        Event::Detached { fence: 3 },
+        Event::Abandoned { session: 0x0123_4567_89AB_CDEF, fence: 4, severed: false },
+        Event::Abandoned { session: 0, fence: 300, severed: true },
     ]
 }
 

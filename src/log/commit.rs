@@ -156,7 +156,7 @@ impl Log {
             Some(closure) => closure(state, draft),
             None => Ok(()),
         };
-        if let Some(committed) = self.commit_at_once(durability, &mut run) {
+        if let Some(committed) = self.commit_at_once(durability, self.settings.lock_timeout, &mut run) {
             return committed;
         }
         let closure = closure.map(|closure| Box::new(closure) as Closure);
@@ -164,11 +164,12 @@ impl Log {
         self.answer(outcome, durability)
     }
 
-    /// [`Log::commit`] by a closure that borrows, if nobody is at it and nobody waits; `None` = somebody does, and it has
-    /// not been called. It is called at most once.
+    /// [`Log::commit`] by a closure that borrows, if nobody in this process is at it or waits; `None` = somebody does, and it
+    /// has not been called. It is called at most once. For other processes it waits as long as `patience` says.
     pub(crate) fn commit_at_once(
         self: &Arc<Self>,
         durability: Durability,
+        patience: Duration,
         run: &mut dyn FnMut(&State, &mut Draft) -> Result<()>,
     ) -> Option<Result<Receipt>> {
         if let Err(error) = self.check_committable() {
@@ -179,6 +180,7 @@ impl Log {
         self.lead(
             &mut writer,
             Some(Slot { closure: Some(Run::Own(run)), durability, outcome: &mut outcome }),
+            patience,
         );
         drop(writer);
         Some(self.answer(outcome, durability))
@@ -223,7 +225,7 @@ impl Log {
             None => self.writer.lock(),
         };
         if job.0.lock().outcome.is_none() {
-            self.lead(&mut writer, None);
+            self.lead(&mut writer, None, self.settings.lock_timeout);
         }
         drop(writer);
         let outcome = job.0.lock().outcome.take();
@@ -258,11 +260,16 @@ impl Log {
     }
 
     /// Runs everything that is queued, and this thread's own. The in-process mutex is held.
-    fn lead(&self, writer: &mut Writer, own: Option<Slot<'_>>) {
+    fn lead(&self, writer: &mut Writer, own: Option<Slot<'_>>, patience: Duration) {
         if writer.nearly_full {
             self.prepare_successor(writer);
         }
-        let entered = self.enter(writer, self.settings.lock_timeout);
+        let entered = self.enter(writer, patience);
+        let own = match (&entered, own) {
+            // Whoever is queued has more patience, and leads once this thread is out of the way.
+            (Err(error), Some(mut own)) if patience < self.settings.lock_timeout => return own.fail(error),
+            (_, own) => own,
+        };
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
         let jobs = self.queue.take();
         match own {

@@ -33,6 +33,8 @@ pub struct Info {
     pub label: String,
     /// The logs it is a witness of.
     pub listings: Vec<Listing>,
+    /// The logs in which something may be its own.
+    pub owns: Vec<[u8; 16]>,
 }
 
 impl fmt::Display for Info {
@@ -52,6 +54,7 @@ impl Info {
             version: "unknown".into(),
             label: "unreadable session".into(),
             listings: Vec::new(),
+            owns: Vec::new(),
         }
     }
 
@@ -74,6 +77,8 @@ impl Info {
             out.extend_from_slice(&listing.control.device.to_le_bytes());
             out.extend_from_slice(&listing.control.inode.to_le_bytes());
         }
+        out.extend_from_slice(&u16::try_from(self.owns.len()).unwrap_or(u16::MAX).to_le_bytes());
+        self.owns.iter().for_each(|log| out.extend_from_slice(log));
         let len = u32::try_from(out.len() + 4).unwrap_or(u32::MAX);
         if let Some(place) = out.get_mut(8..12) {
             place.copy_from_slice(&len.to_le_bytes());
@@ -111,7 +116,12 @@ impl Info {
                 },
             });
         }
-        b.is_empty().then_some(Info { pid, session, started, version, label, listings })
+        let count = u16::from_le_bytes(*take(&mut b)?);
+        let mut owns = Vec::new();
+        for _ in 0..count {
+            owns.push(*take(&mut b)?);
+        }
+        b.is_empty().then_some(Info { pid, session, started, version, label, listings, owns })
     }
 }
 

@@ -6,20 +6,19 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
-use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, write_full};
+use crate::vfs::{Existing, Open, Vfs, VfsFile, sync_name, write_full};
 
 mod info;
+mod liveness;
 mod probe;
 
 pub use info::{Info, Listing};
+pub use liveness::{Entry, Liveness, Probe, all, find, has_witness, live, name_holders, sweep};
+pub(crate) use liveness::is_listed_by_others;
 
-/// How often a taken lock is asked again before its session counts as alive, and how long in between.
-const ASK_AGAIN: [Duration; 3] =
-    [Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 /// A session's info is never longer.
 const INFO_LEN_MAX: usize = 64 << 10;
 
@@ -59,6 +58,7 @@ impl Session {
                 version: env!("CARGO_PKG_VERSION").into(),
                 label: label.chars().take(200).collect(),
                 listings: Vec::new(),
+                owns: Vec::new(),
             };
             let (temporary, path) = (dir.join(format!(".new-{name}")), dir.join(format!("{name}.lock")));
             let lock =
@@ -121,6 +121,34 @@ impl Session {
         matches!((self.lock.stat(), self.vfs.stat(&path)), (Ok(here), Ok(there)) if here.id == there.id)
     }
 
+    /// Says that it may own something in a log from now on, durably: what is said to be this session's must find the proof of
+    /// its end after a power cut too, and whoever removes that must know where to look first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StoreReplaced`] if its file has gone: such a session can own nothing. System errors.
+    ///
+    /// # Blocking
+    /// Three syncs, the first time for each log.
+    pub fn will_own(&self, log: [u8; 16]) -> Result<()> {
+        if !self.stands() {
+            let what = "the session's file has gone, so that others cannot see that it lives".into();
+            return Err(Error::new(ErrorKind::StoreReplaced { what }, "own anything in", &self.dir));
+        }
+        let mut info = self.info.lock();
+        if info.owns.contains(&log) {
+            return Ok(());
+        }
+        let mut next = info.clone();
+        next.owns.push(log);
+        self.write_info(&next)?;
+        for end in ["info", "lock"] {
+            let path = self.dir.join(format!("{}.{end}", self.name));
+            sync_name(&*self.vfs, &path).context("make durable", &path)?;
+        }
+        *info = next;
+        Ok(())
+    }
+
     /// Whether maps of the store's files show what calls write, and the other way round; if not, why. Tried once.
     ///
     /// # Errors
@@ -162,7 +190,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends the session. Where it has taken part in a log, `.dead` stays as the proof of its end.
+    /// Ends the session. Where it has taken part in a log, `.dead` stays as the proof of its end, and `.info` says whose.
     fn drop(&mut self) {
         if self.vfs.forks() != self.forks {
             return; // the parent's; its descriptor was closed by the fork handler
@@ -170,147 +198,12 @@ impl Drop for Session {
         let named = |end: &str| self.dir.join(format!("{}.{end}", self.name));
         let took_part = !self.info.lock().listings.is_empty();
         // Names first: an opener must never find the file free under its name while nothing proves it dead.
-        let _ = if took_part {
-            self.vfs.rename(&named("lock"), &named("dead"), Existing::Keep)
+        if took_part {
+            let _ = self.vfs.rename(&named("lock"), &named("dead"), Existing::Keep);
         } else {
-            self.vfs.unlink(&named("lock"))
-        };
-        let _ = self.vfs.unlink(&named("info"));
+            let _ = self.vfs.unlink(&named("lock"));
+            let _ = self.vfs.unlink(&named("info"));
+        }
         let _ = self.lock.unlock();
-    }
-}
-
-/// Whether a probe may rename the files of dead sessions to `.dead`, the proof of death.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
-    /// Change nothing (read-only opens).
-    Look,
-    /// Mark the dead.
-    MarkDead,
-}
-
-/// The sessions that are alive now, those of this process included.
-///
-/// # Blocking
-/// A few milliseconds for each live session: a taken lock is asked again three times, since a prober holds it too.
-pub fn live(vfs: &dyn Vfs, dir: &Path, probe: Probe) -> Result<Vec<Info>> {
-    let mut live = Vec::new();
-    for entry in vfs.list(dir).context("list", dir)? {
-        let Some(name) = entry.name.strip_suffix(".lock").filter(|name| !name.starts_with('.')) else {
-            continue;
-        };
-        match is_free(vfs, dir, name, probe) {
-            Ok(true) => {}
-            // What cannot be probed is not dead.
-            Err(e) if !matches!(e.kind(), ErrorKind::Permission) => return Err(e),
-            Ok(false) | Err(_) => live.push(read_info(vfs, dir, name)),
-        }
-    }
-    Ok(live)
-}
-
-/// Whether some live session lists this log with this control block: proof that the page cache has lived on.
-pub fn has_witness(vfs: &dyn Vfs, dir: &Path, listing: Listing, except: u64) -> Result<bool> {
-    for entry in vfs.list(dir).context("list", dir)? {
-        let Some(name) = entry.name.strip_suffix(".lock").filter(|name| !name.starts_with('.')) else {
-            continue;
-        };
-        let info = read_info(vfs, dir, name);
-        if info.session == except || !info.listings.contains(&listing) {
-            continue;
-        }
-        match is_free(vfs, dir, name, Probe::MarkDead) {
-            Ok(false) => return Ok(true),
-            Ok(true) => {}
-            // Another user's, or on Windows one that is being deleted: what cannot be probed proves nothing.
-            Err(e) if matches!(e.kind(), ErrorKind::Permission) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(false)
-}
-
-/// Whether some session but `except` lists this log and seems to be alive. A quick look: one that is wrong must cost
-/// nothing but time.
-pub(crate) fn is_listed_by_others(vfs: &dyn Vfs, dir: &Path, log: &[u8; 16], except: u64) -> Result<bool> {
-    for entry in vfs.list(dir).context("list", dir)? {
-        let Some(name) = entry.name.strip_suffix(".lock").filter(|name| !name.starts_with('.')) else {
-            continue;
-        };
-        let info = read_info(vfs, dir, name);
-        if info.session == except || !info.listings.iter().any(|listing| &listing.log == log) {
-            continue;
-        }
-        let path = dir.join(&entry.name);
-        let taken = vfs.open(&path, Open::ProbeLock).and_then(|file| {
-            let free = file.try_lock()?;
-            if free { file.unlock().map(|()| false) } else { Ok(true) }
-        });
-        if taken.unwrap_or(true) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn read_info(vfs: &dyn Vfs, dir: &Path, name: &str) -> Info {
-    let read = || -> std::io::Result<Option<Info>> {
-        let file = vfs.open(&dir.join(format!("{name}.info")), Open::Read)?;
-        let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX).min(INFO_LEN_MAX);
-        let mut bytes = vec![0; len];
-        let n = read_full(&*file, &mut bytes, 0)?;
-        bytes.truncate(n);
-        Ok(Info::decode(&bytes))
-    };
-    // Somebody lives there even if it cannot say who it is.
-    read().ok().flatten().unwrap_or_else(|| Info::unreadable(name))
-}
-
-/// Whether nobody holds the session's lock; then it is dead, and may be marked so while the lock is held here.
-fn is_free(vfs: &dyn Vfs, dir: &Path, name: &str, probe: Probe) -> Result<bool> {
-    let path = dir.join(format!("{name}.lock"));
-    let file = match vfs.open(&path, Open::ProbeLock) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(true),
-        Err(e) => return Err(Error::io(e, "probe the session file", &path)),
-    };
-    let mut taken = !file.try_lock().context("probe the session file", &path)?;
-    for pause in ASK_AGAIN {
-        if !taken {
-            break;
-        }
-        vfs.sleep(pause);
-        taken = !file.try_lock().context("probe the session file", &path)?;
-    }
-    if taken {
-        return Ok(false);
-    }
-    if probe == Probe::MarkDead && same_file(vfs, &*file, &path) {
-        // Failing to mark costs the next prober the same look; the lock has said what counts.
-        let _ = vfs.rename(&path, &dir.join(format!("{name}.dead")), Existing::Keep);
-    }
-    file.unlock().context("release the session file", &path)?;
-    Ok(true)
-}
-
-fn same_file(vfs: &dyn Vfs, file: &dyn VfsFile, path: &Path) -> bool {
-    matches!((file.stat(), vfs.stat(path)), (Ok(here), Ok(there)) if here.id == there.id)
-}
-
-/// Names the sessions for an error: which of them holds a lock is not known, so all that could are named.
-pub fn name_holders(live: &[Info], log: &[u8; 16], except: u64) -> String {
-    let mut named: Vec<String> = live
-        .iter()
-        .filter(|info| info.session != except && info.listings.iter().any(|l| &l.log == log))
-        .map(ToString::to_string)
-        .collect();
-    if named.is_empty() {
-        // A holder that has not appended yet is not listed.
-        named = live.iter().filter(|info| info.session != except).map(ToString::to_string).collect();
-    }
-    match named.len() {
-        0 => "another process".into(),
-        1 => named.remove(0),
-        _ => format!("one of: {}", named.join("; ")),
     }
 }

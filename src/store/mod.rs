@@ -14,6 +14,7 @@ mod create;
 pub mod inspect;
 pub mod meta;
 mod place;
+mod sessions;
 #[cfg(all(test, shuttle))]
 mod shuttled;
 
@@ -27,7 +28,7 @@ use crate::log::{
     BadMeta, Binding, BlobId, Consistency, Draft, Durability, Health, Housekeeping, KeepLock, Log, Mapping,
     OnEvent, OpenReport, Paths, Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
 };
-use crate::session::{self, Info, Session};
+use crate::session::Session;
 use crate::vfs::os::Os;
 use crate::vfs::sim::SimMachine;
 use crate::vfs::threads::{Mutex, PerImage};
@@ -348,16 +349,6 @@ impl Store {
         self.inner.barrier.as_deref()
     }
 
-    /// The sessions that are alive now. A read-only handle changes nothing by asking.
-    ///
-    /// # Errors
-    /// System errors.
-    pub fn live_sessions(&self) -> Result<Vec<Info>> {
-        let probe =
-            if self.inner.session.is_some() { session::Probe::MarkDead } else { session::Probe::Look };
-        session::live(&*self.inner.vfs, &self.inner.root.join("sessions"), probe)
-    }
-
     /// The names of all workspaces' folders, in order, without a look into them.
     ///
     /// # Errors
@@ -516,7 +507,7 @@ impl Store {
             );
             return Err(Error::new(ErrorKind::Invalid { what: "options", why }, "open", &dir));
         }
-        Ok(Workspace { log, name: name.to_owned(), report, _store: Arc::clone(&self.inner) })
+        Ok(Workspace { log, name: name.to_owned(), report, store: Arc::clone(&self.inner) })
     }
 
     /// Ends this handle. The session ends with the store's last handle and last workspace in this process.
@@ -529,7 +520,7 @@ pub struct Workspace {
     log: Arc<Log>,
     name: String,
     report: OpenReport,
-    _store: Arc<Inner>,
+    store: Arc<Inner>,
 }
 
 impl fmt::Debug for Inner {

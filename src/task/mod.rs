@@ -4,28 +4,34 @@
 //! [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in `rules`, pure.
 
 mod op;
+mod ownership;
 mod rules;
 mod store;
 mod token;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
+pub use ownership::{Fault, Orphan};
 pub use store::{Located, TaskStore};
 pub use token::Token;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
+use crate::event::{Event, Fence, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
 use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Draft, Durability, Expect, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
 use crate::store::Workspace;
-use crate::view::{Change, Index, Page, Query, Task, Totals, history::History};
-use rules::{Plan, Planned};
+use crate::view::{Change, Entry, Index, Page, Query, Task, Totals, history::History};
+use ownership::{Who, check_fence, concerned};
+use rules::{Plan, Planned, refuse};
 
-/// How often a commit is made anew because blobs it names were swept away before it had LOCK.
-const BLOB_TRIES: usize = 3;
+/// How often a commit is made anew because something has changed before it had LOCK: blobs it names were swept away, a task
+/// has gone over to a session that was not asked whether it lives.
+const TRIES: usize = 4;
 
 /// Of how many failed expectations an error tells the whole item; of the others it tells the revision.
 const CONFLICTS_TOLD: usize = 64;
@@ -37,6 +43,8 @@ const CONFLICTS_TOLD: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Tasks {
     workspace: Workspace,
+    /// Whether what dead sessions have left is still to be looked for here.
+    left: Arc<AtomicBool>,
 }
 
 /// A commit that stands.
@@ -55,6 +63,8 @@ pub struct Committed {
     pub again: bool,
     /// The tasks it changed, each as it stood behind it.
     pub tasks: Vec<(TaskId, Token)>,
+    /// The fences it gave out: what to carry in later commits.
+    pub fences: Vec<(TaskId, Fence)>,
     /// What each import of it came to; empty where it was applied before.
     pub imports: Vec<(TaskId, ImportOutcome)>,
 }
@@ -63,6 +73,11 @@ impl Committed {
     /// Number of its last event.
     pub fn last(&self) -> Seq {
         self.cursor.seq
+    }
+
+    /// The last fence it gave out for a task.
+    pub fn fence(&self, id: &TaskId) -> Option<Fence> {
+        self.fences.iter().rev().find(|(attached, _)| attached == id).map(|(_, fence)| *fence)
     }
 
     /// A task's token, if this commit changed it.
@@ -113,7 +128,7 @@ impl Tasks {
             let kind = ErrorKind::Invalid { what: "workspace", why };
             return Err(Error::new(kind, "open", workspace.log().paths().dir()));
         }
-        Ok(Tasks { workspace })
+        Ok(Tasks { workspace, left: Arc::new(AtomicBool::new(true)) })
     }
 
     /// The workspace.
@@ -347,9 +362,10 @@ impl Tasks {
     pub fn judge(&self, ops: &[Op]) -> Result<Judged> {
         let mut ops = ops.to_vec();
         op::settle(&mut ops)?;
+        let who = self.who(&self.read(|_, index| concerned(index, &ops))?)?;
         self.read(|_, index| {
             let mut events = 0;
-            let planned = Plan::of(index, &ops, &mut |_, _| {
+            let planned = Plan::of(index, &ops, &who, &mut |_, _| {
                 events += 1;
                 events - 1
             })?;
@@ -370,8 +386,11 @@ impl Tasks {
     /// # Blocking
     /// As [`Log::commit`].
     pub fn commit(&self, mut ops: Vec<Op>, options: impl Into<CommitOptions>) -> Result<Committed> {
-        let CommitOptions { durability, mut expect, op_id, seen } = options.into();
+        let CommitOptions { durability, expect, fences, op_id, seen } = options.into();
         op::settle(&mut ops)?;
+        if self.left.load(Ordering::Relaxed) {
+            self.begin();
+        }
         let request = match op_id {
             Some(op_id) => {
                 let seen = match seen {
@@ -384,24 +403,31 @@ impl Tasks {
         };
         // Kept only where values are moved out of it, to be moved again should they be swept away before the commit.
         let whole = op::must_spill(&ops).then(|| ops.clone());
+        let mut asked = Asked { ops, expect, fences, request, ..Asked::default() };
         let mut tries = 0;
         loop {
             tries += 1;
             if whole.is_some() {
-                op::spill(self.log(), &mut ops)?;
+                op::spill(self.log(), &mut asked.ops)?;
             }
-            let mut asked = Asked { ops, expect, request, planned: Planned::default() };
-            match self.commit_asked(durability, &mut asked) {
+            if asked.ops.iter().any(|op| matches!(op, Op::Attach { .. }))
+                && let Some(session) = self.log().session()
+            {
+                session.will_own(self.log().meta().log_id.0)?;
+            }
+            if asked.ops.iter().any(Op::asks_who_lives) {
+                let sessions = self.read(|_, index| concerned(index, &asked.ops))?;
+                asked.who = self.who(&sessions)?;
+            }
+            let error = match self.commit_asked(durability, &mut asked) {
                 Ok(receipt) => return self.receipt(receipt, asked.planned),
-                Err(e) => match &whole {
-                    Some(whole)
-                        if tries < BLOB_TRIES && matches!(e.kind(), ErrorKind::BlobMissing { .. }) =>
-                    {
-                        ops = whole.clone();
-                        expect = asked.expect;
-                    }
-                    _ => return Err(e),
-                },
+                Err(error) => error,
+            };
+            match (error.kind(), &whole) {
+                (ErrorKind::BlobMissing { .. }, Some(whole)) if tries < TRIES => asked.ops = whole.clone(),
+                // It has changed hands since it was asked who lives.
+                (ErrorKind::Owned { session, .. }, _) if tries < TRIES && !asked.who.was_asked(*session) => {}
+                _ => return Err(self.name_owner(error)),
             }
         }
     }
@@ -409,8 +435,8 @@ impl Tasks {
     /// Lends the log what was asked where it is run at once, and gives it away until it comes back where it must queue.
     fn commit_asked(&self, durability: Durability, asked: &mut Asked) -> Result<Receipt> {
         let log = self.log();
-        let mut run = |state: &State, draft: &mut Draft| asked.plan(log, state, draft);
-        if let Some(committed) = log.commit_at_once(durability, &mut run) {
+        let patience = log.settings().lock_timeout;
+        if let Some(committed) = self.try_commit_asked(durability, patience, asked) {
             return committed;
         }
         let lent = Arc::new(Mutex::new(std::mem::take(asked)));
@@ -421,15 +447,25 @@ impl Tasks {
         committed
     }
 
+    /// The same without queueing: `None` if somebody in this process is at it.
+    fn try_commit_asked(
+        &self,
+        durability: Durability,
+        patience: Duration,
+        asked: &mut Asked,
+    ) -> Option<Result<Receipt>> {
+        let log = self.log();
+        log.commit_at_once(durability, patience, &mut |state, draft| asked.plan(log, state, draft))
+    }
+
     fn receipt(&self, receipt: Receipt, planned: Planned) -> Result<Committed> {
-        let Planned { changed, imports } = planned;
+        let Planned { changed, fences, imports } = planned;
         let epoch = receipt.cursor.epoch;
         let token = |revision, seq| Token { revision, at: Cursor { seq, epoch } };
-        let tasks = if receipt.again {
-            self.tasks_of(receipt.first)?
-                .into_iter()
-                .map(|(id, revision, seq)| (id, token(revision, seq)))
-                .collect()
+        let (tasks, fences, imports) = if receipt.again {
+            let FirstAnswer { tasks, fences } = self.first_answer(receipt.first)?;
+            let tasks = tasks.into_iter().map(|(id, revision, seq)| (id, token(revision, seq))).collect();
+            (tasks, fences, Vec::new())
         } else {
             let mut tasks = changed;
             for (_, at) in &mut tasks {
@@ -437,25 +473,35 @@ impl Tasks {
                 let revision = usize::try_from(place).ok().and_then(|place| receipt.revisions.get(place));
                 *at = token(revision.copied().unwrap_or_default(), Seq(receipt.first.0 + place));
             }
-            tasks
+            (tasks, fences, imports)
         };
         let Receipt { first, count, cursor, durable, again, .. } = receipt;
-        let imports = if again { Vec::new() } else { imports };
-        Ok(Committed { first, count, cursor, durable, again, tasks, imports })
+        Ok(Committed { first, count, cursor, durable, again, tasks, fences, imports })
     }
 
-    /// The tasks that the commit which begins with this event changed, as it left them.
-    fn tasks_of(&self, first: Seq) -> Result<Vec<(TaskId, Revision, Seq)>> {
-        self.log().replay(Vec::new, |found: &mut Vec<(TaskId, Revision, Seq)>, seq, commit| {
+    /// The tasks that the commit which begins with this event changed, as it left them, and the fences it gave out.
+    fn first_answer(&self, first: Seq) -> Result<FirstAnswer> {
+        self.log().replay(FirstAnswer::default, |found: &mut FirstAnswer, seq, commit| {
             if seq != first {
                 return;
             }
             for event in commit.events().filter(|e| e.key_kind == KeyKind::TASK && e.revision.0 > 0) {
-                found.retain(|(id, ..)| id.as_str() != event.key);
-                found.push((TaskId::of_log(event.key), event.revision, event.seq));
+                let id = TaskId::of_log(event.key);
+                if let Ok(Some(Event::Attached(fence))) = Event::decode(&event) {
+                    found.fences.push((id.clone(), fence));
+                }
+                found.tasks.retain(|(known, ..)| *known != id);
+                found.tasks.push((id, event.revision, event.seq));
             }
         })
     }
+}
+
+/// What a commit that was made before had come to.
+#[derive(Default)]
+struct FirstAnswer {
+    tasks: Vec<(TaskId, Revision, Seq)>,
+    fences: Vec<(TaskId, Fence)>,
 }
 
 fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
@@ -470,7 +516,9 @@ fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
 struct Asked {
     ops: Vec<Op>,
     expect: Vec<(TaskId, TaskExpect)>,
+    fences: Vec<(TaskId, Fence)>,
     request: Option<(OpId, [u8; 32], Seq)>,
+    who: Who,
     planned: Planned,
 }
 
@@ -492,9 +540,10 @@ impl Asked {
             return Err(Error::refused("the fold of tasks is missing"));
         };
         self.check_expectations(state, index)?;
+        self.check_fences(index)?;
         let introduced = introduce(log, index, draft);
         let mut at = introduced;
-        let mut planned = Plan::of(index, &self.ops, &mut |key, event| {
+        let mut planned = Plan::of(index, &self.ops, &self.who, &mut |key, event| {
             draft.push(event.to_new(key).meaning(Box::new(event)));
             at += 1;
             at - 1
@@ -508,6 +557,16 @@ impl Asked {
         }
         self.planned = planned;
         Ok(())
+    }
+
+    fn check_fences(&self, index: &Index) -> Result<()> {
+        self.fences.iter().try_for_each(|(id, fence)| match index.entry(id.as_str()) {
+            Some(Entry::Live(task)) => check_fence(task, *fence),
+            Some(Entry::Dead(tombstone)) => {
+                refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq })
+            }
+            None => refuse(ErrorKind::NoTask { id: id.to_string() }),
+        })
     }
 
     fn check_expectations(&self, state: &State, index: &Index) -> Result<()> {

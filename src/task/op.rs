@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
+use crate::event::{Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
 use crate::log::format::MAX_BODY;
 use crate::log::{Durability, Expect, Key, Log, OpId, Revision, Seq};
 
@@ -74,6 +74,30 @@ pub enum Op {
         ids: Vec<TaskId>,
         /// Whether all below them go too; without it a task with children is not removed.
         cascade: bool,
+    },
+    /// The committing session runs the task from now on.
+    Attach {
+        /// The task.
+        id: TaskId,
+    },
+    /// It no longer does.
+    Detach {
+        /// The task.
+        id: TaskId,
+        /// By what it was held.
+        fence: Fence,
+    },
+    /// The task is taken from whoever runs it; a parent that waits for it goes on without it.
+    Abandon {
+        /// The task.
+        id: TaskId,
+    },
+    /// A delegation that nobody alive will bring to an end is brought to one; where somebody will, nothing happens.
+    Mend {
+        /// The parent.
+        parent: TaskId,
+        /// Whether that nobody ever attached to the task counts as nobody alive.
+        unowned: bool,
     },
     /// A record of an older layout is taken over, or what changed in it since it last was.
     Import(ImportRecord),
@@ -146,6 +170,8 @@ pub struct CommitOptions {
     pub durability: Durability,
     /// What it rests on.
     pub expect: Vec<(TaskId, TaskExpect)>,
+    /// On whose behalf it is made: each fence must still hold.
+    pub fences: Vec<(TaskId, Fence)>,
     /// The request's name: the same request under the same name is applied once, however often it is sent.
     pub op_id: Option<OpId>,
     /// The highest event number its caller had seen when it made the request; without it, what this process has.
@@ -172,6 +198,13 @@ impl CommitOptions {
     #[must_use]
     pub fn expect(mut self, id: &TaskId, expect: TaskExpect) -> Self {
         self.expect.push((id.clone(), expect));
+        self
+    }
+
+    /// Makes it on behalf of whoever holds a task by this fence: refused as [`ErrorKind::Fenced`] once that has changed hands.
+    #[must_use]
+    pub fn fence(mut self, id: &TaskId, fence: Fence) -> Self {
+        self.fences.push((id.clone(), fence));
         self
     }
 
@@ -206,12 +239,20 @@ impl Op {
             | Op::Rename { id, .. }
             | Op::SetStatus { id, .. }
             | Op::Resume { id }
+            | Op::Attach { id }
+            | Op::Detach { id, .. }
+            | Op::Abandon { id }
             | Op::Complete { id, .. } => vec![id],
-            Op::Delegate { parent, .. } => vec![parent],
+            Op::Delegate { parent, .. } | Op::Mend { parent, .. } => vec![parent],
             Op::Remove { ids, .. } => ids.iter().collect(),
             Op::Import(record) => vec![&record.id],
             Op::Create { .. } | Op::SetRules(_) => Vec::new(),
         }
+    }
+
+    /// Whether it depends on who lives.
+    pub(super) fn asks_who_lives(&self) -> bool {
+        matches!(self, Op::Attach { .. } | Op::Mend { .. })
     }
 
     /// The keys of all tasks it is about, those it makes included.
@@ -234,7 +275,14 @@ impl Op {
                 let fields = record.item.fields_mut().iter_mut().filter(|(field, _)| may_be_blob(field));
                 fields.map(|(_, v)| v).chain(record.evidence.iter_mut().map(|(_, v)| v)).collect()
             }
-            Op::SetStatus { .. } | Op::Resume { .. } | Op::Remove { .. } | Op::SetRules(_) => Vec::new(),
+            Op::SetStatus { .. }
+            | Op::Resume { .. }
+            | Op::Remove { .. }
+            | Op::Attach { .. }
+            | Op::Detach { .. }
+            | Op::Abandon { .. }
+            | Op::Mend { .. }
+            | Op::SetRules(_) => Vec::new(),
         }
     }
 
@@ -333,6 +381,23 @@ impl Op {
                 hasher.update(&(ids.len() as u64).to_le_bytes());
                 ids.iter().for_each(|id| text(hasher, id.as_str()));
             }
+            Op::Attach { id } => {
+                text(hasher, "attach");
+                text(hasher, id.as_str());
+            }
+            Op::Detach { id, fence } => {
+                text(hasher, "detach");
+                text(hasher, id.as_str());
+                hasher.update(&fence.number.to_le_bytes()).update(&fence.session.to_le_bytes());
+            }
+            Op::Abandon { id } => {
+                text(hasher, "abandon");
+                text(hasher, id.as_str());
+            }
+            Op::Mend { parent, unowned } => {
+                text(hasher, if *unowned { "mend unowned" } else { "mend" });
+                text(hasher, parent.as_str());
+            }
             Op::Import(record) => {
                 text(hasher, "import");
                 text(hasher, record.id.as_str());
@@ -416,7 +481,14 @@ pub(super) fn settle(ops: &mut [Op]) -> Result<()> {
                 record.item.settle()?;
                 record.evidence.iter_mut().try_for_each(|(_, value)| settle(value))?;
             }
-            Op::SetStatus { .. } | Op::Resume { .. } | Op::Remove { .. } | Op::SetRules(_) => {}
+            Op::SetStatus { .. }
+            | Op::Resume { .. }
+            | Op::Remove { .. }
+            | Op::Attach { .. }
+            | Op::Detach { .. }
+            | Op::Abandon { .. }
+            | Op::Mend { .. }
+            | Op::SetRules(_) => {}
         }
     }
     Ok(())

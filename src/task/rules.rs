@@ -10,10 +10,11 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::op::{ImportOutcome, ImportRecord, Op, check_item, check_size};
+use super::ownership::Who;
 use super::token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    By, Cause, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
+    By, Cause, Event, Fence, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
 };
 use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Key, Revision, Seq};
@@ -25,6 +26,8 @@ pub(super) struct Planned {
     /// Each task that changes. Until the commit stands, `seq` of its token is the place of its last event among the
     /// commit's, and the rest is empty.
     pub(super) changed: Vec<(TaskId, Token)>,
+    /// The fences it gives out.
+    pub(super) fences: Vec<(TaskId, Fence)>,
     /// What each import came to.
     pub(super) imports: Vec<(TaskId, ImportOutcome)>,
 }
@@ -35,20 +38,21 @@ pub(super) type Push<'a> = &'a mut dyn FnMut(Key, Event) -> usize;
 /// Operations being judged.
 pub(super) struct Plan<'a> {
     index: &'a Index,
+    pub(super) who: &'a Who,
     push: Push<'a>,
     /// What the events so far have made of their tasks, and each one's place among the changed; kept only where something
     /// comes behind them.
     over: HashMap<TaskId, (Entry, usize), RandomState>,
     keep_over: bool,
     rules: Option<Arc<StatusTable>>,
-    planned: Planned,
+    pub(super) planned: Planned,
 }
 
 fn at_place(place: usize) -> Token {
     Token { revision: Revision(0), at: Cursor { seq: Seq(place as u64), epoch: 0 } }
 }
 
-fn refuse<T>(kind: ErrorKind) -> Result<T> {
+pub(super) fn refuse<T>(kind: ErrorKind) -> Result<T> {
     Err(Error::new(kind, "commit", Path::new("")))
 }
 
@@ -68,12 +72,13 @@ fn verb(field: &Field) -> &'static str {
 
 impl<'a> Plan<'a> {
     /// Judges operations one by one; their events go to `push` as they come, also if a later one is refused.
-    pub(super) fn of(index: &'a Index, ops: &[Op], push: Push<'a>) -> Result<Planned> {
+    pub(super) fn of(index: &'a Index, ops: &[Op], who: &'a Who, push: Push<'a>) -> Result<Planned> {
         let mut plan = Plan {
             index,
+            who,
             push,
             over: HashMap::default(),
-            keep_over: ops.len() > 1 || matches!(ops, [Op::Remove { .. }]),
+            keep_over: ops.len() > 1 || matches!(ops, [Op::Remove { .. } | Op::Mend { .. }]),
             rules: None,
             planned: Planned::default(),
         };
@@ -87,6 +92,10 @@ impl<'a> Plan<'a> {
                 Op::Delegate { parent, child } => plan.delegate(parent, child)?,
                 Op::Complete { id, summary } => plan.complete(id, summary.as_ref())?,
                 Op::Remove { ids, cascade } => plan.remove(ids, *cascade)?,
+                Op::Attach { id } => plan.attach(id)?,
+                Op::Detach { id, fence } => plan.detach(id, *fence)?,
+                Op::Abandon { id } => plan.abandon(id)?,
+                Op::Mend { parent, unowned } => plan.mend(parent, *unowned)?,
                 Op::Import(record) => plan.import(record)?,
                 Op::SetRules(table) => plan.set_rules(table),
             }
@@ -102,11 +111,11 @@ impl<'a> Plan<'a> {
         self.over.get(id).map(|(entry, _)| entry).or_else(|| self.index.entry(id))
     }
 
-    fn get(&self, id: &str) -> Option<&Arc<Task>> {
+    pub(super) fn get(&self, id: &str) -> Option<&Arc<Task>> {
         self.entry(id)?.live()
     }
 
-    fn live(&self, id: &TaskId) -> Result<Arc<Task>> {
+    pub(super) fn live(&self, id: &TaskId) -> Result<Arc<Task>> {
         self.look(id).map(Arc::clone)
     }
 
@@ -121,7 +130,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn emit(&mut self, id: &TaskId, event: Event) {
+    pub(super) fn emit(&mut self, id: &TaskId, event: Event) {
         let again = self.keep_over.then(|| event.clone());
         let place = (self.push)(id.key(), event);
         let changed = &mut self.planned.changed;
@@ -268,7 +277,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether the table lets `task` pass to `to`, and by what.
-    fn may_pass(&self, task: &Task, to: Status) -> Result<By> {
+    pub(super) fn may_pass(&self, task: &Task, to: Status) -> Result<By> {
         let from = task.status();
         self.rules().allows(from, to).map_or_else(
             || refused(task, to, format!("the table {:?} does not allow it", self.rules().name())),
@@ -313,7 +322,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The parent that waits for this very task.
-    fn waiting_parent(&self, task: &Task) -> Option<&Arc<Task>> {
+    pub(super) fn waiting_parent(&self, task: &Task) -> Option<&Arc<Task>> {
         let parent = self.get(&task.parent()?)?;
         let waits =
             parent.status() == Status::Delegated && parent.awaiting().as_deref() == Some(task.id.as_str());
@@ -607,7 +616,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn refused<T>(task: &Task, to: Status, why: String) -> Result<T> {
+pub(super) fn refused<T>(task: &Task, to: Status, why: String) -> Result<T> {
     let (id, from, to) = (task.id.to_string(), task.status().name(), to.name());
     refuse(ErrorKind::StatusRefused { id, from, to, why })
 }

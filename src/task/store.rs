@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{CommitOptions, Committed, Op, Snapshot, TaskExpect, Tasks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Field, Item, TaskId, vocabulary};
-use crate::log::Seq;
+use crate::log::{Seq, Status};
+use crate::session::Info;
 use crate::store::{Options, Place, Store};
 use crate::view::Index;
 
@@ -87,8 +88,32 @@ impl TaskStore {
 
     fn keep(&self, tasks: Tasks) -> Result<Tasks> {
         let name = tasks.workspace().name().to_owned();
-        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(homes.entry(name).or_insert(tasks).clone())
+        let kept = {
+            let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+            homes.entry(name).or_insert(tasks).clone()
+        };
+        kept.begin();
+        self.sweep_sessions();
+        Ok(kept)
+    }
+
+    /// Removes the files of dead sessions that own nothing any more, where all the workspaces that they took part in are
+    /// open here. What cannot be told stays, for whoever can tell.
+    fn sweep_sessions(&self) {
+        let homes: Vec<Tasks> =
+            self.homes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let keeps = |log: &[u8; 16], session| {
+            let home = homes.iter().find(|home| home.log().meta().log_id.0 == *log);
+            !home.is_some_and(|home| {
+                home.log().health().status == Status::Healthy
+                    && home.owned_by(session).is_ok_and(|owned| owned.is_empty())
+            })
+        };
+        let owns = |info: Option<&Info>| {
+            info.is_none_or(|info| info.owns.iter().any(|log| keeps(log, info.session)))
+        };
+        // A file that stays is looked at again by the next open.
+        let _ = self.store.sweep_sessions(owns);
     }
 
     /// Lets go of a workspace whose files were replaced underneath: the next call opens what stands there now.

@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 
 use super::task::{Entry, Imports, Task, Tombstone};
 use crate::event::{
-    Cause, Edit, Event, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
+    Edit, Event, Fence, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
 };
 use crate::log::{Revision, Seq};
 
@@ -42,24 +42,28 @@ pub(crate) fn fold_event(
     note: Note<'_>,
 ) -> Entry {
     let mut shared = match (before, &event) {
-        (Some(Entry::Dead(_)), Event::Created { again: true, .. }) => fresh(id, head),
-        (Some(Entry::Dead(_)), _) => {
+        (Some(Entry::Dead(tombstone)), Event::Created { again: true, .. }) => {
+            fresh(id, head, tombstone.fence)
+        }
+        (Some(Entry::Dead(tombstone)), _) => {
             note("event-after-delete", format!("an event of kind {} after {id} was deleted", event.kind()));
-            return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq });
+            return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq, ..tombstone });
         }
         (Some(Entry::Live(task)), Event::Created { .. }) => {
             note("created-twice", format!("{id} was created although it was there; its fields were merged"));
             task
         }
         (Some(Entry::Live(task)), _) => task,
-        (None, Event::Created { .. } | Event::Imported(_)) => fresh(id, head),
+        (None, Event::Created { .. } | Event::Imported(_)) => fresh(id, head, 0),
         (None, _) => {
             note("event-before-create", format!("an event of kind {} before {id} was created", event.kind()));
-            fresh(id, head)
+            fresh(id, head, 0)
         }
     };
     if let Event::Deleted { .. } = event {
-        return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq });
+        // Whoever ran it runs it no more, whatever comes to life under its id.
+        let fence = shared.fence.number.saturating_add(1);
+        return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq, fence });
     }
     let task = Arc::make_mut(&mut shared);
     (task.revision, task.seq) = (head.revision, head.seq);
@@ -81,7 +85,7 @@ impl std::ops::Deref for Editing<'_> {
     }
 }
 
-fn fresh(id: &str, head: Head) -> Arc<Task> {
+fn fresh(id: &str, head: Head, fence: u64) -> Arc<Task> {
     Arc::new(Task {
         id: TaskId::of_log(id),
         item: Item::default(),
@@ -89,6 +93,7 @@ fn fresh(id: &str, head: Head) -> Arc<Task> {
         seq: head.seq,
         created: head.seq,
         named: false,
+        fence: Fence { number: fence, session: 0 },
         imports: None,
         bytes: 0,
     })
@@ -133,7 +138,7 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
             if task.status() != from {
                 note("status-from", format!("{} left status {from}, but was {}", task.id, task.status()));
             }
-            if cause != Cause::ChildDeleted {
+            if !cause.is_repair() {
                 moves(task, to, rules, note);
             }
             set(task, Field::Status, to.name().into());
@@ -175,6 +180,24 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
             }
             wait_no_more(task);
             add_children(task, &[child.shared()]);
+        }
+        Event::Attached(fence) => {
+            if fence.number <= task.fence.number {
+                note("fence-again", format!("{} changed hands by the fence {} again", task.id, fence.number));
+            }
+            task.task.fence = Fence { number: fence.number.max(task.fence.number), ..fence };
+        }
+        Event::Detached { fence } => {
+            // One that came late, behind a later owner's: that owner stays.
+            if fence == task.fence.number {
+                task.task.fence.session = 0;
+            }
+        }
+        Event::Abandoned { fence, severed, .. } => {
+            task.task.fence = Fence { number: fence.max(task.fence.number), session: 0 };
+            if severed {
+                unset_all(task, &[Field::ParentTaskId, Field::RootTaskId]);
+            }
         }
         Event::Imported(imported) => import(task, imported),
         // Neither is a state event of a task.

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 
 use super::fold::{Head, fold_event};
 use super::task::{Entry, Imports, Task, Tombstone};
-use crate::event::{Edit, Event, Field, Item, StatusTable, TaskId, Value, kinds};
+use crate::event::{Edit, Event, Fence, Field, Item, StatusTable, TaskId, Value, kinds};
 use crate::log::envelope::{Commit, Envelope};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, Meanings};
@@ -74,6 +74,7 @@ enum Replaced {
         revision: Revision,
         seq: Seq,
         named: bool,
+        fence: Fence,
         bytes: u64,
         imports: Option<Arc<Imports>>,
         from: usize,
@@ -207,7 +208,7 @@ impl Index {
                 let task = Arc::make_mut(task);
                 (task.revision, task.seq) = (revision, seq);
             }
-            Entry::Dead(tombstone) => *tombstone = Tombstone { revision, seq },
+            Entry::Dead(tombstone) => (tombstone.revision, tombstone.seq) = (revision, seq),
         }
     }
 
@@ -222,10 +223,10 @@ impl Index {
             if remember {
                 undo.tasks.push(match &*place {
                     Entry::Live(task) if !matches!(event, Event::Deleted { .. }) => {
-                        let Task { revision, seq, named, bytes, .. } = **task;
+                        let Task { revision, seq, named, fence, bytes, .. } = **task;
                         let (id, imports, from) = (task.id.clone(), task.imports.clone(), undo.edits.len());
                         edits = Some(&mut undo.edits);
-                        Replaced::Edits { id, revision, seq, named, bytes, imports, from }
+                        Replaced::Edits { id, revision, seq, named, fence, bytes, imports, from }
                     }
                     entry => Replaced::Entry(TaskId::of_log(id), Some(entry.clone())),
                 });
@@ -263,15 +264,15 @@ impl Index {
                     None => drop(self.tasks.remove(id.as_str())),
                 }
             }
-            Replaced::Edits { id, revision, seq, named, bytes, imports, from } => {
+            Replaced::Edits { id, revision, seq, named, fence, bytes, imports, from } => {
                 let edits = self.undo.edits.drain(from.min(self.undo.edits.len())..);
                 let Some(place) = self.tasks.get_mut(id.as_str()) else { return };
                 unlink(&mut self.children, &mut self.live, place);
                 if let Entry::Live(shared) = place {
                     let task = Arc::make_mut(shared);
                     edits.rev().for_each(|edit| task.item.take_back(edit));
-                    (task.revision, task.seq, task.named, task.bytes, task.imports) =
-                        (revision, seq, named, bytes, imports);
+                    (task.revision, task.seq, task.named) = (revision, seq, named);
+                    (task.fence, task.bytes, task.imports) = (fence, bytes, imports);
                 }
                 link(&mut self.children, &mut self.live, place);
             }
@@ -284,6 +285,7 @@ fn may_move(event: &Event) -> bool {
     let is_parent = |field: &Field| *field == Field::ParentTaskId;
     match event {
         Event::Created { .. } | Event::Deleted { .. } | Event::Linked { .. } | Event::Imported(_) => true,
+        Event::Abandoned { severed, .. } => *severed,
         Event::Patched(patch) => {
             patch.sets().iter().any(|(field, _)| is_parent(field)) || patch.unsets().iter().any(is_parent)
         }
@@ -395,7 +397,9 @@ impl Fold for Index {
             text(hasher, id.as_str());
             hasher.update(&[u8::from(entry.live().is_some())]);
             hasher.update(&entry.revision().0.to_le_bytes()).update(&entry.seq().0.to_le_bytes());
+            hasher.update(&entry.fence().to_le_bytes());
             let Some(task) = entry.live() else { continue };
+            hasher.update(&task.fence.session.to_le_bytes());
             hasher.update(&task.created.0.to_le_bytes()).update(&[u8::from(task.named)]);
             hasher.update(&(task.item.fields().len() as u64).to_le_bytes());
             for (field, value) in task.item.fields() {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::event::{Field, Item, Status, TaskId, Value};
+use crate::event::{Fence, Field, Item, Status, TaskId, Value};
 use crate::log::{Revision, Seq};
 
 /// A task that lives.
@@ -21,6 +21,8 @@ pub struct Task {
     pub created: Seq,
     /// Whether a person gave it its title.
     pub named: bool,
+    /// Who runs it, and how often it has changed hands.
+    pub fence: Fence,
     /// Where it was imported from, if it was.
     pub imports: Option<Arc<Imports>>,
     /// About how many bytes its text has, blobs included.
@@ -43,6 +45,8 @@ pub struct Tombstone {
     pub revision: Revision,
     /// Its last state event.
     pub seq: Seq,
+    /// How often it has changed hands, its deletion included.
+    pub fence: u64,
 }
 
 /// What a key of a task stands for.
@@ -71,6 +75,14 @@ impl Entry {
         }
     }
 
+    /// How often it has changed hands.
+    pub fn fence(&self) -> u64 {
+        match self {
+            Entry::Live(task) => task.fence.number,
+            Entry::Dead(tombstone) => tombstone.fence,
+        }
+    }
+
     /// Its last state event.
     pub fn seq(&self) -> Seq {
         match self {
@@ -89,6 +101,11 @@ impl Task {
     /// A field if it is a string.
     pub fn text(&self, field: &Field) -> Option<Cow<'_, str>> {
         self.item.text(field)
+    }
+
+    /// The fence by which a session holds it; `None` = nobody does.
+    pub fn owner(&self) -> Option<Fence> {
+        (self.fence.session != 0).then_some(self.fence)
     }
 
     /// The task it is a child of.

@@ -55,6 +55,7 @@ mod spec_numbers;
 mod spec_store;
 mod task_crashes;
 mod task_model;
+mod task_ownership;
 mod task_processes;
 mod task_reference;
 mod task_replay;

@@ -291,7 +291,7 @@ pub(super) fn read_control(bytes: &[u8]) -> Outcome {
     ))
 }
 
-fn info(label: &str, logs: u8) -> Vec<u8> {
+fn info(label: &str, logs: u8, owns: u8) -> Vec<u8> {
     let listing = |n: u8| Listing {
         log: [n; 16],
         control: FileId { device: 0xFD00 + u64::from(n), inode: u128::from(n) << 100 | 12 },
@@ -303,22 +303,23 @@ fn info(label: &str, logs: u8) -> Vec<u8> {
         version: "0.1.0".into(),
         label: label.into(),
         listings: (1..=logs).map(listing).collect(),
+        owns: (1..=owns).map(|n| [n; 16]).collect(),
     };
     info.encode()
 }
 
 fn infos() -> Vec<Vector> {
     const KIND: &str = "info";
-    let plain = info("editor", 1);
+    let plain = info("editor", 1, 1);
     let mut left_over = plain.clone();
     left_over.push(0);
     let length = u32::try_from(left_over.len()).unwrap().to_le_bytes();
-    let long = info(&"x".repeat(65_535), 0);
+    let long = info(&"x".repeat(65_535), 0, 0);
     // The version's length stands at 34, its text at 36, the label's length at 41, its text at 43.
     vec![
         good("info", KIND, plain.clone()),
-        good("info-without-log-and-label", KIND, info("", 0)),
-        good("info-two-logs", KIND, info("\"Fenster\" ä", 2)),
+        good("info-without-log-and-label", KIND, info("", 0, 0)),
+        good("info-two-logs", KIND, info("\"Fenster\" ä", 2, 3)),
         bad("info-empty", KIND, Vec::new(), "unreadable"),
         bad("info-magic", KIND, mended(plain.clone(), 3, b"S"), "unreadable"),
         bad("info-cut-behind-magic", KIND, plain[..10].to_vec(), "unreadable"),
@@ -329,6 +330,7 @@ fn infos() -> Vec<Vector> {
         bad("info-label-not-utf-8", KIND, mended(plain.clone(), 43, &[255]), "unreadable"),
         bad("info-version-over-file", KIND, mended(plain.clone(), 35, &[255]), "unreadable"),
         bad("info-log-missing", KIND, mended(plain.clone(), 49, &[2]), "unreadable"),
+        bad("info-owned-log-missing", KIND, mended(plain.clone(), 91, &[2]), "unreadable"),
         bad("info-layout-0", KIND, mended(plain.clone(), 12, &[0]), "unreadable"),
         bad("info-layout-2", KIND, mended(plain, 12, &[2]), "unreadable"),
     ]
@@ -346,13 +348,15 @@ pub(super) fn read_info(bytes: &[u8]) -> Outcome {
             format!(r#"{{"log_id":"{log}","device":"{device:016x}","inode":"{inode:032x}"}}"#)
         })
         .collect();
+    let owns: Vec<_> = info.owns.iter().map(|log| format!(r#""{}""#, hex(log))).collect();
     fields(format!(
-        r#"{{"pid":{},"session":"{:016x}","started":{},"version":{},"label":{},"logs":[{}]}}"#,
+        r#"{{"pid":{},"session":"{:016x}","started":{},"version":{},"label":{},"logs":[{}],"owns":[{}]}}"#,
         info.pid,
         info.session,
         info.started,
         text(&info.version),
         text(&info.label),
-        logs.join(",")
+        logs.join(","),
+        owns.join(",")
     ))
 }

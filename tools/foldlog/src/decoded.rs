@@ -2,7 +2,7 @@
 //!
 //! A value that is kept outside the event stands as `{"blob":HEX64,"len":N}`.
 
-use foldlog::event::{By, Cause, Event, Imported};
+use foldlog::event::{By, Event, Imported};
 use foldlog::log::Binding;
 use foldlog::log::envelope::Envelope;
 use foldlog::{Field, Patch, Value};
@@ -41,12 +41,7 @@ pub(crate) fn members(event: &Event) -> String {
         Event::StatusChanged { from, to, cause } => {
             text("from", from.name(), &mut out);
             text("to", to.name(), &mut out);
-            let cause = match cause {
-                Cause::Set => "set",
-                Cause::Resumed => "resumed",
-                Cause::ChildDeleted => "child-deleted",
-            };
-            text("cause", cause, &mut out);
+            text("cause", cause.name(), &mut out);
         }
         Event::Delegated { child } => text("child", child.as_str(), &mut out),
         Event::Linked { parent, root } => {
@@ -59,6 +54,15 @@ pub(crate) fn members(event: &Event) -> String {
             summary.iter().for_each(|v| part("summary", v, &mut out));
         }
         Event::Deleted { with } => with.iter().for_each(|id| text("with", id.as_str(), &mut out)),
+        Event::Attached(fence) => text("fence", &fence.to_string(), &mut out),
+        Event::Detached { fence } => raw("fence", fence, &mut out),
+        Event::Abandoned { session, fence, severed } => {
+            if *session != 0 {
+                text("session", &format!("{session:016x}"), &mut out);
+            }
+            raw("fence", fence, &mut out);
+            raw("severed", severed, &mut out);
+        }
         Event::Imported(imported) => import(imported, &mut out),
         Event::SourceKept { source, record } => {
             text("source", source, &mut out);
