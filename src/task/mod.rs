@@ -23,7 +23,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Fence, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
 use crate::log::finding::Finding;
 use crate::log::format::MAX_COUNT;
-use crate::log::{Cursor, Draft, Durability, Expect, Key, KeyKind, Log, OpId, Receipt, Revision, Seq, State};
+use crate::log::{
+    Cursor, Draft, Durability, Expect, Key, KeyKind, Log, Lpos, OpId, Receipt, Revision, Seq, State,
+};
 use crate::store::Workspace;
 use crate::view::{Change, Entry, Index, Page, Query, Task, Totals, history::History};
 use ownership::{Who, check_fence, concerned};
@@ -57,6 +59,8 @@ pub struct Committed {
     pub count: u16,
     /// Its last event, to be stored.
     pub cursor: Cursor,
+    /// Where the log stood behind it: what [`Tasks::wait_durable`] waits for.
+    pub behind: Lpos,
     /// Whether it is known to survive a power cut.
     pub durable: bool,
     /// Whether it is the answer to a request that was applied before.
@@ -432,6 +436,17 @@ impl Tasks {
         }
     }
 
+    /// Waits until a commit that was made [`Durability::Buffered`] or [`Durability::Interval`] is durable, whoever makes it so;
+    /// see [`Log::wait_durable`]. So many commits can be under way at once.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_durable(&self, committed: &Committed, patience: Duration) -> Result<()> {
+        let Committed { first, count, cursor, behind, durable, again, .. } = *committed;
+        let receipt = Receipt { first, count, revisions: Vec::new(), cursor, behind, durable, again };
+        self.log().wait_durable(&receipt, patience)
+    }
+
     /// Lends the log what was asked where it is run at once, and gives it away until it comes back where it must queue.
     fn commit_asked(&self, durability: Durability, asked: &mut Asked) -> Result<Receipt> {
         let log = self.log();
@@ -475,8 +490,8 @@ impl Tasks {
             }
             (tasks, fences, imports)
         };
-        let Receipt { first, count, cursor, durable, again, .. } = receipt;
-        Ok(Committed { first, count, cursor, durable, again, tasks, fences, imports })
+        let Receipt { first, count, cursor, behind, durable, again, .. } = receipt;
+        Ok(Committed { first, count, cursor, behind, durable, again, tasks, fences, imports })
     }
 
     /// The tasks that the commit which begins with this event changed, as it left them, and the fences it gave out.

@@ -267,12 +267,7 @@ impl Tasks {
     ///
     /// # Errors
     /// [`ErrorKind::Fenced`] if the fence holds no more; as [`Tasks::commit`].
-    pub fn detach(
-        &self,
-        id: &TaskId,
-        fence: Fence,
-        options: impl Into<CommitOptions>,
-    ) -> Result<Committed> {
+    pub fn detach(&self, id: &TaskId, fence: Fence, options: impl Into<CommitOptions>) -> Result<Committed> {
         self.commit(vec![Op::Detach { id: id.clone(), fence }], options)
     }
 
@@ -356,7 +351,8 @@ impl Tasks {
         let Ok(orphans) = self.orphans() else { return };
         for orphan in orphans.into_iter().filter(|orphan| orphan.dead) {
             let mend = Op::Mend { parent: orphan.parent, unowned: false };
-            let who = Who { dead: orphan.owner.iter().map(|owner| owner.session).collect(), ..Who::default() };
+            let who =
+                Who { dead: orphan.owner.iter().map(|owner| owner.session).collect(), ..Who::default() };
             match self.commit_if_free(mend, who) {
                 Some(Ok(_)) => {}
                 Some(Err(e)) if !matches!(e.kind(), ErrorKind::Busy { .. }) => {}

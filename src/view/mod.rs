@@ -16,6 +16,6 @@ pub use fold::Head;
 pub(crate) use fold::fold_event;
 pub use graph::Totals;
 pub use history::{Change, FieldChange};
-pub use index::Index;
+pub use index::{Index, Writer};
 pub use query::{Page, Query, Sort};
 pub use task::{Entry, Imports, Task, Tombstone};

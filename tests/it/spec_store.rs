@@ -109,14 +109,18 @@ fn store_on_disk_is_what_the_pages_say() {
         let workspace = store.workspace(&place).unwrap();
         fill(&workspace, round);
         hash = Some(workspace.read(State::hash).unwrap());
+        if round == 1 {
+            let log = workspace.log();
+            log.session().unwrap().will_own(log.id().0).unwrap();
+        }
         workspace.close().unwrap();
     }
 
     assert_eq!(names(&root), ["BIND", "META", "sessions", "workspaces"]);
     let sessions = names(&root.join("sessions"));
     assert!(
-        sessions.len() == 2 && sessions.iter().all(|name| name.ends_with(".dead")),
-        "proofs of their end: {sessions:?}"
+        sessions.len() == 2 && sessions[0].ends_with(".dead") && sessions[1].ends_with(".info"),
+        "the proof of the end of the one that may have owned something: {sessions:?}"
     );
     StoreMeta::decode(&std::fs::read(root.join("META")).unwrap()).unwrap();
     let workspaces = names(&root.join("workspaces"));

@@ -10,7 +10,9 @@ use foldlog::log::{Durability, Seq};
 use foldlog::session::Liveness;
 use foldlog::task::{CommitOptions, Fault, ImportRecord, Op, TaskStore, Tasks};
 use foldlog::vfs::Vfs;
-use foldlog::vfs::sim::{CrashModel, DiskState, Effect, Fault as Broken, Op as Call, Profile, Rng, SimMachine, SimProcess};
+use foldlog::vfs::sim::{
+    CrashModel, DiskState, Effect, Fault as Broken, Op as Call, Profile, Rng, SimMachine, SimProcess,
+};
 use foldlog::{ErrorKind, OpId, Store};
 
 use super::simulated::{ROOT, folder, options, place};
@@ -69,7 +71,8 @@ fn delegating(machine: &SimMachine, label: &str) -> (Window, Fence, Fence) {
     let window = window(machine, label);
     window.create(r#"{"id":"p"}"#);
     let parent = window.attach("p");
-    let ops = vec![Op::Delegate { parent: id("p"), child: item(r#"{"id":"c"}"#) }, Op::Attach { id: id("c") }];
+    let ops =
+        vec![Op::Delegate { parent: id("p"), child: item(r#"{"id":"c"}"#) }, Op::Attach { id: id("c") }];
     let child = window.tasks.commit(ops, BUFFERED).unwrap().fence(&id("c")).unwrap();
     (window, parent, child)
 }
@@ -215,7 +218,8 @@ fn second_window_repairs_nothing_that_lives_and_the_next_open_all_that_is_dead_o
 fn of_a_chain_the_innermost_is_repaired_and_nothing_more_by_later_opens() {
     let machine = machine();
     let (a, ..) = delegating(&machine, "a");
-    let ops = vec![Op::Delegate { parent: id("c"), child: item(r#"{"id":"g"}"#) }, Op::Attach { id: id("g") }];
+    let ops =
+        vec![Op::Delegate { parent: id("c"), child: item(r#"{"id":"g"}"#) }, Op::Attach { id: id("g") }];
     let _ = a.tasks.commit(ops, BUFFERED).unwrap();
     machine.kill(&a.process);
     for n in 0..3 {
@@ -295,7 +299,9 @@ fn every_case_of_an_old_layout_is_mended_on_request_alone() {
 fn faults_of_a_parent_are_mended_once_its_own_session_is_dead() {
     let machine = machine();
     let a = window(&machine, "a");
-    for text in [r#"{"id":"p","status":"delegated","awaitingChildId":"c"}"#, r#"{"id":"c","status":"completed"}"#] {
+    for text in
+        [r#"{"id":"p","status":"delegated","awaitingChildId":"c"}"#, r#"{"id":"c","status":"completed"}"#]
+    {
         let item = item(text);
         let id = TaskId::new(&item.text(&Field::Id).unwrap()).unwrap();
         let record = ImportRecord { id, item, source: "old".into(), weak: vec![], evidence: vec![] };
@@ -334,7 +340,10 @@ fn owner_whose_files_are_gone_is_unknown_and_keeps_what_it_owns_until_it_is_aban
         "what it said when it began to write: {error}"
     );
     let _ = b.tasks.abandon(&id("c"), BUFFERED).unwrap();
-    assert_eq!((b.status("p"), b.status("c"), b.attach("c").session), (Status::Active, Status::Interrupted, b.session()));
+    assert_eq!(
+        (b.status("p"), b.status("c"), b.attach("c").session),
+        (Status::Active, Status::Interrupted, b.session())
+    );
 }
 
 /// What is owned after a power cut finds the proof of its owner's death, wherever the cut was.

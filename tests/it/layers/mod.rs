@@ -24,7 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["error", "vfs", "session", "log"]),
     ("event", &["error", "log"]),
     ("view", &["error", "log", "event"]),
-    ("task", &["error", "log", "store", "event", "view"]),
+    ("task", &["error", "session", "log", "store", "event", "view"]),
     ("files", &["error", "vfs", "log", "store", "event", "view", "task"]),
     ("transcript", &["error", "vfs", "log", "store", "event", "view", "task", "files"]),
     ("legacy", &["error", "vfs", "log", "store", "event", "view", "task", "files", "transcript"]),

@@ -76,6 +76,21 @@ pub(crate) enum Verb {
     Complete(task::Complete),
     /// Remove tasks, all or none; their ids stay taken
     Rm(task::Remove),
+    /// Hold a task, print the fence, and give it back when COMMAND, or without one stdin, has ended
+    ///
+    /// Refused while another session holds it that is not proven dead. What is changed with --fence is refused once the
+    /// task has changed hands. With COMMAND the exit code is that of the command, if the task was still held at its end.
+    Attach(task::Attach),
+    /// Take a task from whoever holds it, alive or not; a parent that waits for it goes on without it
+    ///
+    /// In that case it is interrupted, and a child no more. Whatever is still sent with an older fence is refused.
+    Abandon(task::Abandon),
+    /// List the sessions of the store, living and dead, and the tasks they hold; writes nothing
+    Who,
+    /// Serve a program in any language: requests on stdin, answers on stdout, JSON Lines both
+    ///
+    /// One process for as long as stdin stays open; it holds what it attaches to. docs/pipe.md has every operation.
+    Pipe(Pipe),
     /// Take over a history of the older JSON layouts, which is not changed; makes the store if it is absent
     ///
     /// DIR is the folder that holds tasks/, or the tasks folder itself. All of it goes into one workspace, so that any of its
@@ -127,6 +142,20 @@ pub(crate) enum Verb {
     Man,
 }
 
+/// `foldlog pipe`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pipe {
+    /// What the program calls itself; others see it in `who`.
+    #[arg(long, value_name = "TEXT", default_value = "foldlog pipe")]
+    pub(crate) label: String,
+    /// Do not make the store if it is absent.
+    #[arg(long)]
+    pub(crate) no_create: bool,
+    /// Open for reading only: no session, no lock, not a byte written.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+}
+
 /// `foldlog import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
@@ -168,6 +197,10 @@ pub(crate) struct Repair {
     /// Do it, instead of saying what would be done.
     #[arg(long)]
     pub(crate) apply: bool,
+    /// Bring delegations to an end that nobody alive will: of tasks whose session is dead, and of those that nobody has ever
+    /// attached to. Bytes are not looked at.
+    #[arg(long)]
+    pub(crate) orphans: bool,
 }
 
 /// `foldlog selftest`.

@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Io,
     /// 130: Ctrl-C.
     Interrupted,
+    /// What a command that was run for somebody ended with.
+    Of(u8),
 }
 
 /// Error codes by the exit they end with; the library's and this program's own.
@@ -42,6 +44,8 @@ const TABLE: [(Exit, &[&str]); 6] = [
             "status-refused",
             "not-waiting",
             "cycle",
+            "owned",
+            "fenced",
             "ruled-field",
             "cross-workspace",
             "reentrant",
@@ -99,7 +103,13 @@ impl Exit {
             Exit::Busy => 5,
             Exit::Io => 6,
             Exit::Interrupted => 130,
+            Exit::Of(number) => number,
         }
+    }
+
+    /// As a command has ended; 255 for one that was killed, or whose code is more than a byte.
+    pub(crate) fn of_command(status: std::process::ExitStatus) -> Exit {
+        Exit::Of(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
     }
 
     /// The one of two that a run over several workspaces ends with: damage first, then what kept it from looking.
@@ -112,7 +122,8 @@ impl Exit {
             Exit::Usage => 4,
             Exit::Io => 5,
             Exit::Damaged => 6,
-            Exit::Interrupted => 7,
+            Exit::Of(_) => 7,
+            Exit::Interrupted => 8,
         };
         if rank(other) > rank(self) { other } else { self }
     }
@@ -165,6 +176,8 @@ mod tests {
                 ("status-refused", 3),
                 ("not-waiting", 3),
                 ("cycle", 3),
+                ("owned", 3),
+                ("fenced", 3),
                 ("ruled-field", 3),
                 ("cross-workspace", 3),
                 ("reentrant", 3),

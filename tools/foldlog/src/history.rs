@@ -1,6 +1,6 @@
 //! `foldlog history`: a task's changes, oldest first.
 
-use foldlog::event::kinds;
+use foldlog::event::{Cause, Event, kinds};
 use foldlog::view::{Change, FieldChange};
 use foldlog::{TaskId, Tasks, Value};
 
@@ -56,9 +56,23 @@ fn kind(change: &Change) -> String {
     kinds::name(change.kind).map_or_else(|| format!("kind {}", change.kind), str::to_owned)
 }
 
+/// What an event says that shows in no field.
+fn beside_fields(change: &Change) -> String {
+    match &change.event {
+        Some(Event::StatusChanged { cause, .. }) if *cause != Cause::Set => format!(" ({})", cause.name()),
+        Some(Event::Attached(fence)) => format!(" (by the fence {fence})"),
+        Some(Event::Detached { fence }) => format!(" (fence {fence})"),
+        Some(Event::Abandoned { session: 0, fence, .. }) => format!(" (fence {fence})"),
+        Some(Event::Abandoned { session, fence, .. }) => {
+            format!(" (held by session {session:016x}, fence {fence})")
+        }
+        _ => String::new(),
+    }
+}
+
 /// `{"seq","time","workspace","session","writer","op_id","kind","revision","live","changes":[{"field","from","to"}]}`;
 /// `from` or `to` is left out where the field was, or is, absent.
-fn json(home: &Tasks, change: &Change) -> Result<String, Failure> {
+pub(crate) fn json(home: &Tasks, change: &Change) -> Result<String, Failure> {
     let mut line = String::from("{");
     task_json::raw("seq", change.seq, &mut line);
     task_json::text("time", &rfc3339(change.time), &mut line);
@@ -111,7 +125,7 @@ fn people(home: &Tasks, change: &Change, full: bool) -> Result<Vec<String>, Fail
         "{}  event {}{revision}  {}",
         table::local(i128::from(change.time), true),
         change.seq,
-        kind(change)
+        kind(change) + &beside_fields(change)
     )];
     let writer = home.read(|_, index| index.writer(change.session).cloned())?;
     let who = writer

@@ -12,6 +12,8 @@ use crate::target;
 /// The workspaces to look at, and how the look has gone so far.
 #[derive(Debug)]
 pub(crate) struct Homes {
+    /// The store.
+    pub(crate) store: TaskStore,
     /// Those that can be read, by their folders' names.
     pub(crate) all: Vec<Tasks>,
     /// What keeps the others from being read, and what is wrong with these; it was told.
@@ -43,7 +45,7 @@ pub(crate) fn look(global: &Global, out: &mut Out) -> Result<Homes, Failure> {
         Some(text) => vec![Ok(store.named(&target::find(store.store(), text)?)?)],
         None => store.homes()?.into_iter().map(|(_, home)| home).collect(),
     };
-    let mut homes = Homes { all: Vec::new(), exit: Exit::Fine, unread: None };
+    let mut homes = Homes { store, all: Vec::new(), exit: Exit::Fine, unread: None };
     for home in opened {
         match home {
             Ok(home) => {

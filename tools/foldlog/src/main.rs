@@ -19,10 +19,13 @@ mod fields;
 mod finding;
 mod help;
 mod history;
+mod hold;
 mod homes;
 mod import;
 mod interrupt;
+mod orphans;
 mod out;
+mod pipe;
 mod process;
 mod progress;
 mod raw;
@@ -37,6 +40,7 @@ mod task_json;
 mod tasks;
 mod tree;
 mod verify;
+mod who;
 mod write;
 
 use std::process::ExitCode;
@@ -79,9 +83,14 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Delegate(verb) => write::delegate(global, verb, out),
         Verb::Complete(verb) => write::complete(global, verb, out),
         Verb::Rm(verb) => write::remove(global, verb, out),
+        Verb::Attach(verb) => hold::run(global, verb, out),
+        Verb::Abandon(verb) => write::abandon(global, verb, out),
+        Verb::Who => who::run(global, out),
+        Verb::Pipe(verb) => pipe::run(global, verb, out),
         Verb::Import(verb) => import::run(global, verb, out),
         Verb::Dump(verb) => dump::run(global, verb, out),
         Verb::Verify => verify::run(global, out),
+        Verb::Repair(verb) if verb.orphans => orphans::run(global, verb.apply, out),
         Verb::Repair(verb) => repair::run(global, verb, out),
         Verb::Stats => stats::run(global, out),
         Verb::Selftest(verb) => selftest::run(verb, out),

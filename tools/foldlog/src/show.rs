@@ -74,6 +74,9 @@ fn people(home: &Tasks, found: &Snapshot, full: bool) -> Vec<String> {
         format!("  workspace  {} ({})", workspace.name(), bound.join(", ")),
         format!("  revision   {}, event {}, token {}", found.token.revision, found.token.at.seq, found.token),
     ];
+    if let Some(fence) = found.task.owner() {
+        lines.push(format!("  held by    session {:016x}, fence {fence}; see `foldlog who`", fence.session));
+    }
     let name = |field: &foldlog::Field| escape::text(field.name());
     let fields = found.task.item.fields();
     let wide = fields.iter().map(|(field, _)| name(field).chars().count()).max().unwrap_or(0);

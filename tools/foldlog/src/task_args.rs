@@ -1,6 +1,7 @@
 //! The command line of the verbs about tasks.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use foldlog::event::Fence;
 use foldlog::task::TaskExpect;
 use foldlog::view::Sort;
 use foldlog::{Durability, OpId, Revision, TaskStatus, Token};
@@ -93,6 +94,10 @@ pub(crate) struct Change {
     /// power cut numbers may be given out again. Of `delegate` it is the parent's.
     #[arg(long, value_name = "TOKEN|NUMBER", value_parser = parse_expected)]
     pub(crate) expect_revision: Option<TaskExpect>,
+    /// Make the change on behalf of whoever holds the task by this fence, as `attach` printed it: nothing is changed once the
+    /// task has changed hands. Of `delegate` it is the parent's, of `rm` the first one's.
+    #[arg(long, value_name = "NUMBER.SESSION", value_parser = parse_fence)]
+    pub(crate) fence: Option<Fence>,
     /// The request's name: sent twice under one name, it is applied once and answered alike. 32 hex digits or a UUID.
     #[arg(long, value_name = "HEX32", value_parser = parse_op_id)]
     pub(crate) op_id: Option<OpId>,
@@ -188,6 +193,25 @@ pub(crate) struct Complete {
     pub(crate) change: Change,
 }
 
+/// `foldlog attach`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Attach {
+    /// The task's id.
+    pub(crate) id: String,
+    /// A program to run while the task is held; it finds FOLDLOG_STORE, FOLDLOG_TASK and FOLDLOG_FENCE in its environment.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// `foldlog abandon`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Abandon {
+    /// The task's id.
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
 /// `foldlog rm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
@@ -206,7 +230,7 @@ fn status_parser() -> impl clap::builder::TypedValueParser<Value = TaskStatus> {
         .try_map(|name| TaskStatus::of(&name).ok_or("no status"))
 }
 
-fn parse_expected(text: &str) -> Result<TaskExpect, String> {
+pub(crate) fn parse_expected(text: &str) -> Result<TaskExpect, String> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         let number = text.parse().map_err(|_| "the number is over 64 bits".to_owned())?;
         return Ok(TaskExpect::Revision(Revision(number)));
@@ -215,7 +239,11 @@ fn parse_expected(text: &str) -> Result<TaskExpect, String> {
     token.map(TaskExpect::At).map_err(|_| "it is neither REVISION.SEQ.EPOCH nor a number".to_owned())
 }
 
-fn parse_op_id(text: &str) -> Result<OpId, String> {
+fn parse_fence(text: &str) -> Result<Fence, String> {
+    text.parse().map_err(|_| "it is not NUMBER.SESSION, the session in 16 hex digits".to_owned())
+}
+
+pub(crate) fn parse_op_id(text: &str) -> Result<OpId, String> {
     let bad = || "it is neither 32 hex digits nor a UUID".to_owned();
     let dashes: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
     if !(dashes.is_empty() || dashes == [8, 13, 18, 23]) {
@@ -228,7 +256,7 @@ fn parse_op_id(text: &str) -> Result<OpId, String> {
     u128::from_str_radix(&digits, 16).map(|id| OpId(id.to_be_bytes())).map_err(|_| bad())
 }
 
-fn parse_durability(text: &str) -> Result<Durability, String> {
+pub(crate) fn parse_durability(text: &str) -> Result<Durability, String> {
     match (text, text.strip_prefix("interval:")) {
         ("durable", _) => Ok(Durability::Durable),
         ("buffered", _) => Ok(Durability::Buffered),

@@ -47,12 +47,16 @@ fn token(token: Token, out: &mut String) {
     text("token", &token.to_string(), out);
 }
 
-/// `{"item":{…},"revision":N,"seq":N,"epoch":HEX16,"token":TOKEN,"workspace":NAME}`; the item's large values are loaded.
+/// `{"item":{…},"revision":N,"seq":N,"epoch":HEX16,"token":TOKEN,"workspace":NAME}`, with `"fence":FENCE` before
+/// the workspace if a session holds it; the item's large values are loaded.
 /// In a tree with the depth and the sums behind it.
 pub(crate) fn task(found: &Snapshot, workspace: &str, tree: Option<(usize, &Totals)>) -> String {
     let mut out = String::from("{");
     raw("item", one_line(found.task.item.to_json()), &mut out);
     token(found.token, &mut out);
+    if let Some(fence) = found.task.owner() {
+        text("fence", &fence.to_string(), &mut out);
+    }
     text("workspace", workspace, &mut out);
     if let Some((depth, totals)) = tree {
         raw("depth", depth, &mut out);
@@ -62,7 +66,7 @@ pub(crate) fn task(found: &Snapshot, workspace: &str, tree: Option<(usize, &Tota
     out
 }
 
-fn sums(totals: &Totals) -> String {
+pub(crate) fn sums(totals: &Totals) -> String {
     let mut out = String::from("{");
     raw("tasks", totals.tasks, &mut out);
     raw("tokensIn", totals.tokens_in, &mut out);

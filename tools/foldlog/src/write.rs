@@ -12,7 +12,7 @@ use crate::fields;
 use crate::homes;
 use crate::out::Out;
 use crate::target;
-use crate::task_args::{Change, Complete, Create, Delegate, Remove, Rename, Resume, Set, SetStatus};
+use crate::task_args::{Abandon, Change, Complete, Create, Delegate, Remove, Rename, Resume, Set, SetStatus};
 use crate::task_json;
 
 /// `foldlog create`.
@@ -111,6 +111,12 @@ pub(crate) fn remove(global: &Global, verb: &Remove, out: &mut Out) -> Result<Ex
     change(global, "rm", Op::Remove { ids, cascade: verb.cascade }, options, out).map_err(name_cascade)
 }
 
+/// `foldlog abandon`.
+pub(crate) fn abandon(global: &Global, verb: &Abandon, out: &mut Out) -> Result<Exit, Failure> {
+    let id = TaskId::new(&verb.id)?;
+    change(global, "abandon", Op::Abandon { id: id.clone() }, options(&verb.change, &id), out)
+}
+
 /// The library does not know what this program calls it.
 fn name_cascade(failure: Failure) -> Failure {
     match failure {
@@ -133,11 +139,32 @@ fn options(change: &Change, id: &TaskId) -> CommitOptions {
     if let Some(expected) = change.expect_revision {
         options = options.expect(id, expected);
     }
+    if let Some(fence) = change.fence {
+        options = options.fence(id, fence);
+    }
     options.op_id = change.op_id;
     options
 }
 
-/// Changes tasks that are there, in the workspace that was named, else in the one they are at home in.
+/// Commits a change, in the workspace that was named, else in the one the task is at home in.
+pub(crate) fn commit(
+    global: &Global,
+    verb: &str,
+    op: Op,
+    options: CommitOptions,
+) -> Result<(Tasks, Committed), Failure> {
+    let store = homes::open(global, verb, false)?;
+    match &global.workspace {
+        Some(text) => {
+            let home = store.named(&target::find(store.store(), text)?)?;
+            let done = home.commit(vec![op], options)?;
+            Ok((home, done))
+        }
+        None => Ok(store.commit(vec![op], options)?),
+    }
+}
+
+/// [`commit`], and its receipt.
 fn change(
     global: &Global,
     verb: &str,
@@ -145,28 +172,21 @@ fn change(
     options: CommitOptions,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let store = homes::open(global, verb, false)?;
-    let (home, done) = match &global.workspace {
-        Some(text) => {
-            let home = store.named(&target::find(store.store(), text)?)?;
-            let done = home.commit(vec![op], options)?;
-            (home, done)
-        }
-        None => store.commit(vec![op], options)?,
-    };
+    let (home, done) = commit(global, verb, op, options)?;
     receipt(&home, &done, out)
 }
 
 /// Prints what was done, before anything that is left to do can fail, then settles the log.
-fn receipt(home: &Tasks, done: &Committed, out: &mut Out) -> Result<Exit, Failure> {
+pub(crate) fn receipt(home: &Tasks, done: &Committed, out: &mut Out) -> Result<Exit, Failure> {
     out.line(&if out.json { json(done) } else { people(done) })?;
     out.flush()?;
     home.workspace().clone().close()?;
     Ok(Exit::Fine)
 }
 
-/// `{"seq","last_seq","epoch","revisions":{ID:N},"tokens":{ID:TOKEN},"durable","again"}`.
-fn json(done: &Committed) -> String {
+/// `{"seq","last_seq","epoch","revisions":{ID:N},"tokens":{ID:TOKEN},"durable","again"}`, with `"fences":{ID:FENCE}` before
+/// `durable` if it gave any out.
+pub(crate) fn json(done: &Committed) -> String {
     let mut line = String::from("{");
     task_json::raw("seq", done.first, &mut line);
     task_json::raw("last_seq", done.last(), &mut line);
@@ -179,6 +199,13 @@ fn json(done: &Committed) -> String {
     }
     task_json::raw("revisions", revisions + "}", &mut line);
     task_json::raw("tokens", tokens + "}", &mut line);
+    if !done.fences.is_empty() {
+        let mut fences = String::from("{");
+        for (id, fence) in &done.fences {
+            task_json::text(id.as_str(), &fence.to_string(), &mut fences);
+        }
+        task_json::raw("fences", fences + "}", &mut line);
+    }
     task_json::raw("durable", done.durable, &mut line);
     task_json::raw("again", done.again, &mut line);
     line + "}"

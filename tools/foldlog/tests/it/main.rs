@@ -20,6 +20,7 @@ mod cli_stats;
 mod cli_tasks;
 mod cli_vectors;
 mod cli_verify;
+mod cli_who;
 #[cfg(target_os = "linux")]
 mod linux_only;
 mod process_tasks;
