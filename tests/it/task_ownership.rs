@@ -1,6 +1,6 @@
 //! Who runs a task: fences, dead and living owners, and the repair of what the dead have left.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
+#![expect(clippy::indexing_slicing, reason = "a test, all of it")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -474,6 +474,38 @@ fn abandon_of_a_task_for_which_nobody_waits_takes_it_away_and_no_more() {
     assert_eq!(b.item("t"), r#"{"id":"t","mode":"code"}"#);
     assert_eq!(code(a.tasks.detach(&id("t"), fence, BUFFERED)), "fenced");
     assert_eq!(b.attach("t").number, fence.number + 2);
+}
+
+/// Whose file has been deleted lives, and nobody can see it: it may own nothing until it has a new one.
+#[test]
+fn session_whose_file_was_deleted_owns_nothing_new_until_the_store_is_opened_again() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    let held = a.attach("t");
+    let sessions = Path::new(ROOT).join("sessions");
+    let other = machine.process("somebody");
+    for entry in other.list(&sessions).unwrap() {
+        other.unlink(&sessions.join(entry.name)).unwrap();
+    }
+    assert_eq!(code(a.tasks.attach(&id("t"), BUFFERED)), "store-replaced");
+    // What it holds it still holds, for all others too: unknown is not dead.
+    let _ = a.tasks.patch(&id("t"), Patch::new().set(Field::Mode, "code"), with("t", held)).unwrap();
+    let b = window(&machine, "b");
+    assert_eq!(code(b.tasks.attach(&id("t"), BUFFERED)), "owned");
+    let process = a.process.clone();
+    drop((a.tasks, a.store));
+    let options = TaskStore::options(options().label("a again"));
+    let store = TaskStore::of(Store::open_on(Arc::new(process), Path::new(ROOT), options).unwrap());
+    let again = store.home(&place()).unwrap();
+    assert_eq!(
+        code(again.attach(&id("t"), BUFFERED)),
+        "owned",
+        "by the session it was, of which nobody knows"
+    );
+    let _ = again.abandon(&id("t"), BUFFERED).unwrap();
+    let (fence, _) = again.attach(&id("t"), BUFFERED).unwrap();
+    assert!(fence.session != held.session && fence.number == held.number + 2);
 }
 
 #[test]

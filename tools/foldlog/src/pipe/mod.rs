@@ -21,7 +21,7 @@ use perform::{Subject, splice};
 use request::{Request, invalid};
 
 /// Operations that follow a log.
-const FOLLOWS: [&str; 2] = ["subscribe", "unsubscribe"];
+const FOLLOWS: [&str; 0] = [];
 /// How many lines wait to be worked on before who sends them has to wait.
 const WAITING_MAX: usize = 64;
 

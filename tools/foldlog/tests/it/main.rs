@@ -13,6 +13,7 @@ mod cli_dump;
 mod cli_help;
 mod cli_import;
 mod cli_live;
+mod cli_pipe;
 mod cli_repair;
 mod cli_selftest;
 mod cli_show;
