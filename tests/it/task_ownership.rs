@@ -1,6 +1,5 @@
 //! Who runs a task: fences, dead and living owners, and the repair of what the dead have left.
 
-
 use std::path::Path;
 use std::sync::Arc;
 
