@@ -222,6 +222,7 @@ pub fn walk(
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) -> Result<Walk> {
     let mut files = list(vfs, paths, log)?;
+    let listed: Vec<SegmentName> = files.values().flatten().map(|found| found.name).collect();
     let mut walk = Walk::default();
     let mut ordinal = 1;
     let mut before: Option<(Seal, u32)> = None;
@@ -263,10 +264,27 @@ pub fn walk(
             salvaged = true;
         }
     }
+    if walk.segments.len() > 1 {
+        not_replaced(vfs, paths, &listed)?;
+    }
     for found in files.into_values().flatten() {
         leftover(found, &mut walk);
     }
     Ok(walk)
+}
+
+/// Who went over a Seal may have come from a file that was replaced by a copy after it was listed, into a successor that went
+/// live only behind the copy: then what the copy says more was missed, and the successor is no reason to look at it (D6).
+fn not_replaced(vfs: &dyn Vfs, paths: &Paths, listed: &[SegmentName]) -> Result<()> {
+    let dir = paths.log();
+    for entry in vfs.list(&dir).context("list", &dir)? {
+        if SegmentName::parse(&entry.name).is_some_and(|name| name.generation > 0 && !listed.contains(&name))
+        {
+            let what = "the segment that this one stands for was replaced while it was read".into();
+            return Err(Error::new(ErrorKind::NotFound { what }, "read", &dir.join(&entry.name)));
+        }
+    }
+    Ok(())
 }
 
 /// Looks until two walks agree, one is clean, or the end is seen to move on: then what lies there is being written, and

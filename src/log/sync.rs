@@ -459,7 +459,8 @@ impl Log {
             return Ok(());
         }
         self.settle_suspects()?;
-        let word = self.durable_word().unwrap_or(0);
+        // One beyond the end says nothing, here as in `is_told_durable`.
+        let word = self.durable_word().filter(|word| *word <= view.end_lpos()).unwrap_or(0);
         let vouched = self.durable.lpos.load(Ordering::Acquire).max(view.vouched_lpos).max(word);
         // At the very start the header may not be durable either.
         let from = if vouched > active.header.base_lpos { active.header.offset(vouched) } else { 0 };

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use foldlog::log::format;
-use foldlog::vfs::sim::{Effect, Fault, Op, Profile, Rng, SimMachine, SimProcess};
+use foldlog::vfs::sim::{Effect, Fault, Op, Plan, Profile, Program, Rng, SimMachine, SimProcess};
 use foldlog::vfs::{Open, Vfs, read_full, write_full};
 use foldlog::{Durability, Workspace};
 
@@ -91,4 +91,43 @@ fn sync_that_failed_beside_a_deleted_block_is_suspect_to_all() {
     for left in after_power_cuts(&machine) {
         assert_eq!(left[..4], ["first", "second", "third", "fourth"]);
     }
+}
+
+/// A sync failed, whoever had asked for it died before it could say so, and the durable word was beyond the end: the next to
+/// open the segment took all of it for vouched for, did not write it again, and its own sync covered nothing.
+#[test]
+fn durable_word_beyond_the_end_vouches_for_nothing() {
+    let machine = machine_with(Profile::Linux, 1, &["first"]);
+    let a = machine.process("a");
+    let (_store, workspace) = open_on(&a, options()).unwrap();
+    let _ = put(&workspace, Durability::Buffered, "a", "second").unwrap();
+    machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path(".seg").deadly());
+    assert!(catch_unwind(AssertUnwindSafe(|| workspace.flush())).is_err() && !a.is_alive(), "it told nobody");
+    machine.clear_faults();
+    let (left, log) = (machine.disk().process_kill(), workspace.log().id());
+    let beyond = foldlog::log::control::position_word(log, 1_000_000).to_le_bytes();
+    let (mut well, mut lost) = (0, 0);
+    // The word is put there before any one of its calls.
+    for call in 1..150 {
+        let machine = SimMachine::from_disk(&left, 5);
+        let flushed = std::sync::Mutex::new(None);
+        let flushes = |process: SimProcess| {
+            let (_store, workspace) = open_on(&process, options()).unwrap();
+            *flushed.lock().unwrap() = Some(workspace.flush().is_ok());
+        };
+        let forges = |process: SimProcess| set(&process, format::WORD_DURABLE, beyond);
+        let programs = vec![Program::new("flushes", flushes), Program::new("forges", forges)];
+        let plan = Plan::new().stall("flushes", call, Some(1_000)).stall("forges", 1, Some(call));
+        let run = machine.run(1, programs, &plan);
+        assert_eq!(run.panics(), Vec::<&str>::new());
+        if !flushed.lock().unwrap().take().unwrap() {
+            lost += 1;
+            continue;
+        }
+        well += 1;
+        for left in after_power_cuts(&machine) {
+            assert_eq!(left, ["first", "second"], "the word was there before call {call}");
+        }
+    }
+    assert!(well > 20 && lost > 5, "{well} {lost}");
 }

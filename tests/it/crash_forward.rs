@@ -4,11 +4,14 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foldlog::log::control_frame::Control;
 use foldlog::vfs::Vfs as _;
-use foldlog::vfs::sim::{DiskState, Effect, End, Fault, Kill, Op, Plan, Profile, Program, Rng, SimMachine};
+use foldlog::vfs::sim::{
+    Boundary, DiskState, Effect, End, Fault, Kill, Op, Plan, Profile, Program, Rng, SimMachine, SimProcess,
+};
 use foldlog::{Cursor, Durability, ErrorKind, Options, Seq, State, Status, Workspace};
 
 use super::simulated::{
@@ -514,4 +517,53 @@ fn damaged_and_poisoned_is_left_to_repair() {
     assert_eq!(report.steps.len(), 1);
     assert_eq!(workspace.health().status, Status::Healthy);
     assert!(put(&workspace, D, "k", "on").unwrap().first.0 >= 9);
+}
+
+/// A reader that opened in the middle of a recovery had listed the copy's predecessor, read it, and gone over its Seal into
+/// the successor, which was live by then: what the copy says more, an Epoch, it never saw. Wherever it is
+/// stopped meanwhile, it ends with the state that everybody has.
+#[test]
+fn reader_that_opens_beside_a_recovery_sees_what_everybody_sees() {
+    let mut ran = 0;
+    let machine = SimMachine::from_disk(&poisoned(Profile::Linux, 1, 1 << 20).disk().process_kill(), 40);
+    machine.record();
+    healthy(&machine, "recovers", options()).unwrap();
+    let record = machine.take_record();
+    let copied =
+        |b: &Boundary| b.call.as_ref().is_some_and(|c| c.op == Op::Rename && c.to_string().contains("-g1-"));
+    // The copy stands, and the successor is not taken into use yet.
+    let behind_the_copy = record.boundaries.iter().skip_while(|b| !copied(b)).nth(1).unwrap();
+    let start = behind_the_copy.disk.process_kill();
+    for call in 1..60 {
+        let machine = SimMachine::from_disk(&start, 7);
+        // As on Windows, where somebody has it open: what was copied cannot be removed.
+        machine.fault(
+            Fault::on(Op::Unlink, Effect::Fail(io::ErrorKind::PermissionDenied)).path("-g1-").times(99),
+        );
+        let (done, seen) = (AtomicBool::new(false), std::sync::Mutex::new(None));
+        let state =
+            |workspace: &Workspace| workspace.read(|s| (s.last(), s.epochs().to_vec(), s.hash())).unwrap();
+        let reads = |process: SimProcess| {
+            let (_store, workspace) = open_on(&process, options().read_only(true)).unwrap();
+            let _ = state(&workspace);
+            while !done.load(Ordering::Acquire) {
+                process.sleep(Duration::from_millis(1));
+            }
+            *seen.lock().unwrap() = Some(state(&workspace));
+        };
+        let recovers = |process: SimProcess| {
+            let (_store, workspace) = open_on(&process, options()).unwrap();
+            let n = last(&workspace).0;
+            let _ = commit(&workspace, n + 1, D).unwrap();
+            done.store(true, Ordering::Release);
+        };
+        let programs = vec![Program::new("reads", reads), Program::new("recovers", recovers)];
+        let run = machine.run(3, programs, &Plan::new().stall("reads", call, Some(100_000)));
+        let what = format!("the reader was stopped before its call {call}");
+        assert_eq!(run.panics(), Vec::<&str>::new(), "{what}");
+        let (_store, everybody) = open_on(&machine.process("everybody"), options()).unwrap();
+        assert_eq!(seen.lock().unwrap().take(), Some(state(&everybody)), "{what}");
+        ran += 1;
+    }
+    assert_eq!(ran, 59);
 }

@@ -86,7 +86,8 @@ impl Ways {
             reserve: rng.chance(1, 2),
             maps: rng.below(4),
             keeps: rng.chance(1, 2),
-            patience: Duration::from_millis(if rng.chance(1, 4) { 200 } else { 5_000 }),
+            // Others sleep for a second at a time, and the clock goes with them: few tries fit into five.
+            patience: Duration::from_millis(if rng.chance(1, 4) { 200 } else { 60_000 }),
         }
     }
 
