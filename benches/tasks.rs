@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench tasks                        criterion
 //! cargo bench --bench tasks -- --replay 1000000    replays of so many patches, with the process's peak memory
+//! cargo bench --bench tasks -- --view 100000       views of so many tasks, a commit between each and the next
 //! cargo bench --bench tasks -- --import 5000       import of so many legacy tasks, with an index beside them
 //! ```
 #![expect(
@@ -27,7 +28,7 @@ use foldlog::log::envelope::{Commit, Envelope, KeyKind, Preamble};
 use foldlog::log::fold::{Fold, Meanings};
 use foldlog::vfs::os::Os;
 use foldlog::view::{Index, Query};
-use foldlog::{Durability, Field, Op, Options, Place, Revision, Seq, TaskId, TaskStore, Value};
+use foldlog::{Consistency, Durability, Field, Op, Options, Place, Revision, Seq, TaskId, TaskStore, Value};
 
 /// The bodies of commits: `tasks` creations, then one patch of each.
 fn bodies(tasks: u64) -> Vec<Vec<u8>> {
@@ -139,6 +140,46 @@ fn replay(patches: i64) {
     }
 }
 
+/// Takes views of so many tasks, each after a change of one of them.
+fn view(count: u64) {
+    const LATEST: Consistency = Consistency::Latest;
+    let tasks = TaskStore::memory(Options::default()).unwrap().home(&Place::None).unwrap();
+    let id = |n: u64| TaskId::new(&format!("019fb786-503a-76ca-8708-{n:012x}")).unwrap();
+    for first in (0..count).step_by(500) {
+        let made = (first..count.min(first + 500))
+            .map(|n| Op::Create { item: common::task_item(&id(n)), again: false });
+        drop(tasks.commit(made.collect(), Durability::Buffered).unwrap());
+    }
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let (mut copies, mut again, before) = (Vec::new(), Vec::new(), resident());
+    let held = tasks.view(LATEST).unwrap();
+    let grown = resident().saturating_sub(before);
+    for n in 0..41 {
+        drop(tasks.patch(&id(n % count), step(i64::try_from(n).unwrap()), Durability::Buffered).unwrap());
+        let start = Instant::now();
+        let view = black_box(tasks.view(LATEST).unwrap());
+        copies.push(start.elapsed());
+        let start = Instant::now();
+        drop(black_box(tasks.view(LATEST).unwrap()));
+        again.push(start.elapsed());
+        drop(view);
+    }
+    copies.sort_unstable();
+    again.sort_unstable();
+    println!(
+        "a view of {} tasks: {:?} (the quickest {:?}), {} KiB beside the tasks; with nothing new {:?}",
+        held.index().len(),
+        copies[20],
+        copies[0],
+        grown,
+        again[20]
+    );
+}
+
 /// Makes a legacy folder of so many tasks and imports it, again and again into new stores.
 fn import(count: u64) {
     let dir = folder();
@@ -199,8 +240,9 @@ criterion_group! {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    match args.iter().position(|arg| arg == "--replay" || arg == "--open" || arg == "--import") {
+    match args.iter().position(|arg| ["--replay", "--open", "--import", "--view"].contains(&arg.as_str())) {
         Some(at) if args[at] == "--open" => open(Path::new(&args[at + 1])),
+        Some(at) if args[at] == "--view" => view(args[at + 1].parse().unwrap()),
         Some(at) if args[at] == "--import" => import(args[at + 1].parse().unwrap()),
         Some(at) => replay(args[at + 1].parse().unwrap()),
         None => {

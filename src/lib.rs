@@ -37,7 +37,7 @@ pub use log::{
     Status, Vocabulary,
 };
 pub use store::{Options, Place, Store, Workspace};
-pub use task::{CommitOptions, Committed, Op, Snapshot, TaskExpect, TaskStore, Tasks, Token};
+pub use task::{CommitOptions, Committed, Op, Snapshot, TaskExpect, TaskStore, Tasks, TasksView, Token};
 
 /// The README's example is compiled and run.
 #[cfg(doctest)]

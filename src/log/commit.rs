@@ -20,7 +20,7 @@ use super::state::{Recall, State};
 use super::view::{Active, View};
 use super::{Cursor, Lpos, Seq};
 use crate::error::{Error, ErrorKind, Result};
-use crate::vfs::threads::{AtomicUsize, Mutex, thread_local};
+use crate::vfs::threads::{AtomicUsize, Mutex, RwLockWriteGuard, thread_local};
 
 /// What a caller runs under the lock: it looks at the latest state and fills a draft, or refuses.
 type Closure = Box<dyn FnOnce(&State, &mut Draft) -> Result<()> + Send>;
@@ -307,7 +307,7 @@ impl Log {
     fn run_all(
         &self,
         writer: &mut Writer,
-        view: &mut View,
+        view: &mut RwLockWriteGuard<'_, View>,
         slots: &mut [Slot<'_>],
         mut file_len: u64,
     ) -> bool {
@@ -341,7 +341,7 @@ impl Log {
     fn run(
         &self,
         writer: &mut Writer,
-        view: &mut View,
+        view: &mut RwLockWriteGuard<'_, View>,
         slots: &mut [Slot<'_>],
         mut file_len: u64,
     ) -> Result<(usize, bool)> {

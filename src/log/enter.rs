@@ -277,11 +277,13 @@ impl Log {
     }
 
     /// Says what is at the end, and heals it if it is torn. LOCK is held.
-    fn mend(&self, writer: &mut Writer, view: &mut View) -> Result<()> {
+    fn mend(&self, writer: &mut Writer, view: &mut RwLockWriteGuard<'_, View>) -> Result<()> {
         let Some(active) = view.active.clone() else {
             let what = "no segment of this log can be read".into();
             return Err(Error::new(ErrorKind::NotFound { what }, "write", &self.paths.log()));
         };
+        // What is read by the path below is judged, and mended, as what is open.
+        self.files_stand(&active).map_err(|e| self.lost_or(e))?;
         let bytes = reader::read_file(&*self.vfs, &active.path).context("read", &active.path)?;
         let summary = scan::segment(&bytes, &active.header, &active.salt, |_| {});
         let durable = self.durable_word();

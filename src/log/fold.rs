@@ -25,6 +25,10 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     /// Forgets how to take anything back: it all stands.
     fn stands(&mut self);
 
+    /// A copy for readers, to be looked at for long: what can be taken back need not be in it. Entries are best shared, so
+    /// that it costs no more than its tables.
+    fn copy(&self) -> Box<dyn Fold>;
+
     /// Adds what compaction may not lose to the state hash, in a canonical order.
     fn hash(&self, hasher: &mut blake3::Hasher);
 

@@ -216,14 +216,14 @@ impl Log {
                 {
                     self.recover_if_poisoned()?;
                 }
-                ErrorKind::NotYet => self.refresh()?,
+                // A file that was removed because a copy stands for it, or taken away: a look at the folder tells.
                 ErrorKind::StoreReplaced { .. } => {
                     let view = self.view.read();
                     if !self.went_forward(&view) {
                         return Err(error);
                     }
                     drop(view);
-                    self.refresh()?;
+                    self.look_at_bytes()?;
                 }
                 _ => return Err(error),
             }
@@ -259,11 +259,6 @@ impl Log {
             return self.lost();
         }
         error
-    }
-
-    /// Whether a segment has been removed because a copy stands for it: what its sync says is of no interest.
-    pub(super) fn is_superseded(&self, active: &Active) -> Result<bool> {
-        Ok(active.file.stat().context("look at", &active.path)?.links == 0)
     }
 
     /// Clears this process's own word of a failed sync, once nothing speaks of it any more: neither POISON nor the

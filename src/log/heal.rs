@@ -12,6 +12,7 @@ use super::scan::Summary;
 use super::state::State;
 use super::view::{Active, View};
 use crate::error::{Context as _, Error, Result};
+use crate::vfs::threads::RwLockWriteGuard;
 use crate::vfs::write_full;
 
 impl Log {
@@ -19,7 +20,7 @@ impl Log {
     pub(super) fn heal(
         &self,
         writer: &mut Writer,
-        view: &mut View,
+        view: &mut RwLockWriteGuard<'_, View>,
         active: &Active,
         bytes: &[u8],
         summary: &Summary,

@@ -239,7 +239,7 @@ impl Log {
     }
 
     /// Gives back a kept lock, if there is one, to whoever waits for it.
-    fn end_keeping(&self, writer: &mut Writer) {
+    pub(super) fn end_keeping(&self, writer: &mut Writer) {
         if writer.kept.is_some() {
             writer.let_go();
             if self.is_wanted(writer) {

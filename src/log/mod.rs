@@ -40,6 +40,7 @@ pub mod scan;
 pub mod segment;
 mod settings;
 mod state;
+mod still;
 mod sync;
 mod view;
 

@@ -144,7 +144,6 @@ impl Log {
         let mut writer = self.writer.lock();
         writer.let_go();
         let held = lock.acquire(patience).map_err(|e| self.name_holder(e))?;
-        let mut view = self.view.write();
         let mut report = RepairReport { steps: Vec::new(), applied: true };
         for _ in 0..ROUNDS_MAX {
             let durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id);
@@ -154,6 +153,7 @@ impl Log {
                 None => break,
             }
         }
+        let mut view = self.view.write();
         self.rebuild(&mut view)?;
         if let Some(finding) = &view.damage {
             return Err(Error::new(ErrorKind::Damaged(Box::new(finding.clone())), "repair", &finding.file));
@@ -504,7 +504,7 @@ impl Log {
         }
         let (_, error) = self.write_batch(writer, &mut view, &active, batch, undoing, file_len);
         error.map_or(Ok(()), Err)?;
-        self.sync_active(&view, &active)?;
+        self.sync_active(&mut view, &active)?;
         drop(view);
         drop(held);
         Ok(())

@@ -24,6 +24,7 @@ use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::view::{Active, View};
 use super::{LogId, SegmentId};
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::threads::RwLockWriteGuard;
 use crate::vfs::{FileKind, Open, Vfs, write_full};
 
 /// A successor that stands ready under its final name.
@@ -143,7 +144,11 @@ impl Log {
     }
 
     /// Rotates if the active segment is full and a successor stands ready. LOCK is held.
-    pub(super) fn rotate_if_full(&self, writer: &mut Writer, view: &mut View) -> Result<bool> {
+    pub(super) fn rotate_if_full(
+        &self,
+        writer: &mut Writer,
+        view: &mut RwLockWriteGuard<'_, View>,
+    ) -> Result<bool> {
         let Some(active) = view.active.clone() else { return Ok(false) };
         if view.at.offset < self.settings.segment_size {
             return Ok(false);
@@ -153,6 +158,9 @@ impl Log {
                 if ready.header.ordinal_a == active.header.ordinal_b + 1
                     && self.vfs.stat(&ready.path).is_ok_and(|stat| stat.kind == FileKind::File) =>
             {
+                // Where the folder was moved away, and another stands in its place, the successor may have been prepared in
+                // that one: a Seal here would name what is not there.
+                self.files_stand(&active).map_err(|e| self.lost_or(e))?;
                 self.rotate(writer, view, &active, &ready)?;
                 Ok(true)
             }
@@ -161,7 +169,13 @@ impl Log {
         }
     }
 
-    fn rotate(&self, writer: &mut Writer, view: &mut View, active: &Active, ready: &Prepared) -> Result<()> {
+    fn rotate(
+        &self,
+        writer: &mut Writer,
+        view: &mut RwLockWriteGuard<'_, View>,
+        active: &Active,
+        ready: &Prepared,
+    ) -> Result<()> {
         self.own_bytes(view, active)?;
         let (mut batch, mut undoing) = self.start_batch(writer, view, active)?;
         let at = batch.position();
@@ -219,7 +233,7 @@ impl Log {
     pub(super) fn finish_rotation(
         &self,
         writer: &mut Writer,
-        view: &mut View,
+        view: &mut RwLockWriteGuard<'_, View>,
         seal: &Seal,
         last_crc: u32,
     ) -> Result<()> {
@@ -232,6 +246,8 @@ impl Log {
         let bytes = match reader::read_file(&*self.vfs, &path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                // Taken away with the whole folder it is not missing.
+                self.files_stand(&active).map_err(|e| self.lost_or(e))?;
                 let finding = Finding {
                     severity: Severity::Damage,
                     code: Verdict::MissingSegment.as_str(),

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use super::control_frame::Control;
 use super::envelope::{Commit, Envelope, Key, KeyKind, Operation};
@@ -95,7 +96,14 @@ struct Known {
     seq: Seq,
     kind: u16,
     version: u8,
-    body: Box<[u8]>,
+    /// Shared with the copies that readers hold; `None` = empty, as it is where a fold keeps what the events say.
+    body: Option<Arc<[u8]>>,
+}
+
+impl Known {
+    fn body(&self) -> &[u8] {
+        self.body.as_deref().unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +174,30 @@ impl State {
     /// An empty state, with an empty fold of the program's.
     pub(crate) fn with_fold(kind: Option<FoldKind>) -> Self {
         State { fold: kind.map(FoldKind::make), ..State::default() }
+    }
+
+    /// A copy for readers: all tables, their entries shared. What only commits ask, the memory of op ids, stays behind.
+    pub(super) fn copy(&self) -> Self {
+        State {
+            fold: self.fold.as_ref().map(|fold| fold.copy()),
+            keys: self.keys.clone(),
+            epochs: self.epochs.clone(),
+            operations: HashMap::new(),
+            operation_order: VecDeque::new(),
+            window_start: self.window_start,
+            notes: self.notes.clone(),
+            gaps: self.gaps.clone(),
+            last: self.last,
+            events: self.events,
+            commits: self.commits,
+            unknown: self.unknown,
+        }
+    }
+
+    /// Whether nothing has been folded, or rewound, between the two.
+    pub(super) fn is_at_the_place_of(&self, other: &Self) -> bool {
+        let place = |state: &State| (state.last, state.events, state.commits, state.notes.len());
+        place(self) == place(other) && self.epochs == other.epochs && self.gaps == other.gaps
     }
 
     /// The program's own fold, if it is of this type.
@@ -280,7 +312,7 @@ impl State {
             last: self.cursor_at(known.seq),
             kind: known.kind,
             version: known.version,
-            body: known.body.clone(),
+            body: known.body().into(),
             folded: self.fold.as_ref().and_then(|fold| fold.describe(&key)),
             key,
         }
@@ -300,7 +332,7 @@ impl State {
             hasher.update(&[key.kind.0]).update(&name_len.to_le_bytes()).update(key.name.as_bytes());
             hasher.update(&known.revision.0.to_le_bytes()).update(&known.seq.0.to_le_bytes());
             hasher.update(&known.kind.to_le_bytes()).update(&[known.version]);
-            hasher.update(&(known.body.len() as u64).to_le_bytes()).update(&known.body);
+            hasher.update(&(known.body().len() as u64).to_le_bytes()).update(known.body());
         }
         if let Some(fold) = &self.fold {
             fold.hash(&mut hasher);
@@ -442,7 +474,7 @@ impl State {
     /// Makes a state event its key's last one; returns what was known before.
     fn put(&mut self, event: &Envelope<'_>) -> Option<Known> {
         // A fold keeps what the events say, so their bodies need not be kept here.
-        let body = if self.fold.is_some() { Box::default() } else { event.body.into() };
+        let body = (self.fold.is_none() && !event.body.is_empty()).then(|| event.body.into());
         let now = Known {
             revision: event.revision,
             seq: event.seq,

@@ -19,7 +19,7 @@ use super::paths::Paths;
 use super::segment::HEADER_LEN;
 use super::view::{Active, View};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::threads::FairMutex;
+use crate::vfs::threads::{FairMutex, RwLockWriteGuard};
 use crate::vfs::{Open, Vfs, read_full, write_full};
 
 /// How long a log must be quiet before its end is vouched for by a Mark.
@@ -272,6 +272,7 @@ impl Log {
                 return Ok(());
             }
             let Some(active) = self.syncable(lpos, &is_done)? else { continue };
+            self.own_names()?;
             self.extend_reserve(&active);
             if patience > 0 && self.is_under_way(lpos) {
                 patience -= 1;
@@ -355,9 +356,6 @@ impl Log {
         proof: Proof,
     ) -> Result<bool> {
         self.check_poison()?;
-        if self.is_superseded(active)? {
-            return Err(Error::new(ErrorKind::NotYet, "sync", &active.path));
-        }
         if self.is_suspect(lane) {
             active.owns_bytes.store(false, Ordering::Release);
             return Ok(false);
@@ -402,28 +400,37 @@ impl Log {
         same.then(|| (view.end_lpos(), view.state.last().0))
     }
 
-    /// Syncs the active segment under LOCK, for rotation and healing.
-    pub(super) fn sync_active(&self, view: &View, active: &Active) -> Result<()> {
+    /// Syncs the active segment under LOCK, for rotation and healing. Nothing is appended meanwhile, and this process's
+    /// readers look at the view as it stands.
+    pub(super) fn sync_active(&self, view: &mut RwLockWriteGuard<'_, View>, active: &Active) -> Result<()> {
+        let (end, seq) = (view.end_lpos(), view.state.last().0);
         loop {
             self.check_poison()?;
             if self.is_suspect(UNDER_LOCK) {
                 active.owns_bytes.store(false, Ordering::Release);
             }
             self.own_bytes(view, active)?;
-            let begun = self.begin_sync(UNDER_LOCK);
-            if let Err(source) = active.file.sync_data() {
-                self.forward.failed_in(active);
-                self.poison(&source.to_string());
-                return Err(self.lost());
-            }
-            begun.ended_well();
-            if self.believe(&begun)? == Belief::Yes {
+            let belief = RwLockWriteGuard::unlocked(view, || {
+                self.own_names()?;
+                let begun = self.begin_sync(UNDER_LOCK);
+                if let Err(source) = active.file.sync_data() {
+                    self.forward.failed_in(active);
+                    self.poison(&source.to_string());
+                    return Err(self.lost());
+                }
+                begun.ended_well();
+                self.believe(&begun)
+            })?;
+            if belief == Belief::Yes {
                 break;
             }
             active.owns_bytes.store(false, Ordering::Release);
         }
-        self.durable.raise(view.end_lpos(), view.state.last().0);
-        let _ = self.control.with(|block| block.raise_position(WORD_DURABLE, view.end_lpos()));
+        if (view.end_lpos(), view.state.last().0) != (end, seq) {
+            return Err(super::view::replaced(active, "the log became another while it was synced"));
+        }
+        self.durable.raise(end, seq);
+        let _ = self.control.with(|block| block.raise_position(WORD_DURABLE, end));
         Ok(())
     }
 
@@ -471,7 +478,6 @@ impl Log {
             let gone = super::view::replaced(active, "the frames that were read from it are no longer there");
             return Err(self.lost_or(gone));
         }
-        self.own_names()?;
         active.owns_bytes.store(true, Ordering::Release);
         Ok(())
     }

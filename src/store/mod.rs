@@ -469,6 +469,8 @@ impl Store {
         let meta = read_workspace_meta(&**vfs, &dir)?;
         let paths = Paths::new(&dir);
         if let Some(finding) = create::missing_part(&**vfs, &paths)? {
+            // Taken away as a whole since its META was read: that is no damage.
+            read_workspace_meta(&**vfs, &dir)?;
             return Err(Error::new(ErrorKind::Damaged(Box::new(finding)), "open", &dir));
         }
         let open = || {
@@ -556,6 +558,14 @@ impl Workspace {
     /// As there.
     pub fn read_at<T>(&self, consistency: Consistency, look: impl FnOnce(&State) -> T) -> Result<T> {
         self.log.read_at(consistency, look)
+    }
+
+    /// A state that is as new as asked for and never changes; see [`Log::view`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn view(&self, consistency: Consistency) -> Result<Arc<State>> {
+        self.log.view(consistency)
     }
 
     /// Waits until a commit is durable, whoever makes it so; see [`Log::wait_durable`].

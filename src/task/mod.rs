@@ -8,6 +8,7 @@ mod ownership;
 mod rules;
 mod store;
 mod token;
+mod view;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_I
 pub use ownership::{Fault, Orphan};
 pub use store::{Located, TaskStore};
 pub use token::Token;
+pub use view::TasksView;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Fence, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
@@ -119,6 +121,13 @@ pub struct Listing {
     pub next: Option<TaskId>,
 }
 
+impl Listing {
+    fn of(state: &State, page: Page) -> Self {
+        let Page { tasks, total, next } = page;
+        Listing { tasks: tasks.iter().map(|task| snapshot(state, task)).collect(), total, next }
+    }
+}
+
 impl Tasks {
     /// The tasks of a workspace that was opened with the [fold](crate::Options::fold) [`Index`] and the vocabulary of
     /// [`crate::event::vocabulary`]; [`TaskStore`] opens them so.
@@ -217,10 +226,7 @@ impl Tasks {
     /// # Errors
     /// As [`Log::read`].
     pub fn list(&self, query: &Query) -> Result<Listing> {
-        self.read(|state, index| {
-            let Page { tasks, total, next } = index.list(query);
-            Listing { tasks: tasks.iter().map(|task| snapshot(state, task)).collect(), total, next }
-        })
+        self.read(|state, index| Listing::of(state, index.list(query)))
     }
 
     /// A task and all below it, each with its depth, parents before children.

@@ -25,8 +25,8 @@ use sync::RwLockReadGuard;
 use sync::atomic::{Ordering, fence};
 use thread::Thread;
 
+pub(crate) use sync::MutexGuard;
 pub(crate) use sync::atomic::AtomicUsize;
-pub(crate) use sync::{MutexGuard, RwLockWriteGuard};
 
 #[cfg(all(test, shuttle))]
 pub(crate) use shuttle::thread_local;
@@ -96,15 +96,52 @@ impl<T> RwLock<T> {
     }
 
     pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        match self.0.try_write() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        let guard = match self.0.try_write() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(RwLockWriteGuard { lock: self, guard: Some(guard) })
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        RwLockWriteGuard { lock: self, guard: Some(self.lock_to_write()) }
+    }
+
+    fn lock_to_write(&self) -> sync::RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A [`RwLock`], held for writing.
+#[derive(Debug)]
+pub(crate) struct RwLockWriteGuard<'a, T> {
+    lock: &'a RwLock<T>,
+    /// `None` only within [`RwLockWriteGuard::unlocked`].
+    guard: Option<sync::RwLockWriteGuard<'a, T>>,
+}
+
+impl<T> RwLockWriteGuard<'_, T> {
+    /// Runs something without the lock, which is taken again before this returns: others may read, and write, meanwhile.
+    pub(crate) fn unlocked<R>(this: &mut Self, run: impl FnOnce() -> R) -> R {
+        this.guard = None;
+        let done = run();
+        this.guard = Some(this.lock.lock_to_write());
+        done
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.guard.as_deref().expect("it is locked wherever it can be reached")
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.guard.as_deref_mut().expect("it is locked wherever it can be reached")
     }
 }
 

@@ -378,6 +378,21 @@ impl Fold for Index {
         edits.clear();
     }
 
+    /// The tables, and a pointer to each task.
+    fn copy(&self) -> Box<dyn Fold> {
+        Box::new(Index {
+            tasks: self.tasks.clone(),
+            live: self.live,
+            children: self.children.clone(),
+            rules: Arc::clone(&self.rules),
+            bindings: self.bindings.clone(),
+            writers: self.writers.clone(),
+            findings: self.findings.clone(),
+            findings_seen: self.findings_seen,
+            undo: UndoLog::default(),
+        })
+    }
+
     /// `format-spec/events.md`, section *State hash*.
     fn hash(&self, hasher: &mut blake3::Hasher) {
         let text = |hasher: &mut blake3::Hasher, text: &str| {

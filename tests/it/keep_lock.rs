@@ -168,6 +168,7 @@ fn idle_keeper_gives_the_lock_back_at_a_tick() {
     stage.machine.advance(Duration::from_micros(200));
     stage.keeper.tick().unwrap();
     assert!(!stage.is_locked());
+    assert_eq!(stage.word(WORD_WANTED), 0, "who called is told, not left to find out");
     assert!(try_once(&waiter));
 }
 
