@@ -20,7 +20,7 @@ use super::state::{Recall, State};
 use super::view::{Active, View};
 use super::{Cursor, Lpos, Seq};
 use crate::error::{Error, ErrorKind, Result};
-use crate::vfs::threads::{AtomicUsize, Mutex, RwLockWriteGuard, thread_local};
+use crate::vfs::threads::{AtomicUsize, Excuse, Mutex, RwLockWriteGuard, Waited, thread_local};
 
 /// What a caller runs under the lock: it looks at the latest state and fills a draft, or refuses.
 type Closure = Box<dyn FnOnce(&State, &mut Draft) -> Result<()> + Send>;
@@ -76,7 +76,15 @@ struct Work {
     outcome: Option<Outcome>,
 }
 
-struct Job(Mutex<Work>);
+struct Job {
+    work: Mutex<Work>,
+    /// Given once a leader has run it.
+    done: Arc<Excuse>,
+}
+
+/// How often, and for how long, a leader goes on with what has been queued meanwhile before its own caller is answered.
+const ROUNDS: u32 = 16;
+const LEADS_FOR: Duration = Duration::from_micros(500);
 
 /// Memory that one commit leaves to the next; always empty.
 #[derive(Debug, Default)]
@@ -116,8 +124,12 @@ impl Queue {
         jobs.len() < before
     }
 
+    fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
     fn take(&self) -> Vec<Arc<Job>> {
-        if self.len.load(Ordering::Acquire) == 0 {
+        if self.is_empty() {
             return Vec::new();
         }
         let mut jobs = self.jobs.lock();
@@ -177,7 +189,7 @@ impl Log {
         }
         let mut writer = self.writer.try_lock()?;
         let mut outcome = None;
-        self.lead(
+        self.lead_on(
             &mut writer,
             Some(Slot { closure: Some(Run::Own(run)), durability, outcome: &mut outcome }),
             patience,
@@ -212,23 +224,25 @@ impl Log {
 
     /// Queues a commit and waits until a leader has run it, or until it is this thread's turn to lead.
     fn wait_for_turn(&self, work: Work) -> Result<Option<Outcome>> {
-        let job = Arc::new(Job(Mutex::new(work)));
+        let job = Arc::new(Job { work: Mutex::new(work), done: Arc::default() });
         self.queue.push(&job);
-        let mut writer = match self.writer.try_lock_for(self.settings.lock_timeout) {
-            Some(writer) => writer,
-            None if self.queue.withdraw(&job) => {
+        let writer = match self.writer.try_lock_unless(&job.done, self.settings.lock_timeout) {
+            Waited::Taken(writer) => Some(writer),
+            Waited::Excused => None,
+            Waited::Late if self.queue.withdraw(&job) => {
                 let waited_ms = u64::try_from(self.settings.lock_timeout.as_millis()).unwrap_or(u64::MAX);
                 let busy = ErrorKind::Busy { holder: String::new(), waited_ms };
                 return Err(self.name_holder(Error::new(busy, "lock", self.paths.dir())));
             }
             // A leader has it in hand and will answer.
-            None => self.writer.lock(),
+            Waited::Late => Some(self.writer.lock()),
         };
-        if job.0.lock().outcome.is_none() {
-            self.lead(&mut writer, None, self.settings.lock_timeout);
+        if let Some(mut writer) = writer
+            && job.work.lock().outcome.is_none()
+        {
+            self.lead_on(&mut writer, None, self.settings.lock_timeout);
         }
-        drop(writer);
-        let outcome = job.0.lock().outcome.take();
+        let outcome = job.work.lock().outcome.take();
         Ok(outcome)
     }
 
@@ -259,23 +273,40 @@ impl Log {
         Ok(receipt)
     }
 
-    /// Runs everything that is queued, and this thread's own. The in-process mutex is held.
-    fn lead(&self, writer: &mut Writer, own: Option<Slot<'_>>, patience: Duration) {
+    /// Leads, and goes on for a while with what is queued meanwhile, unless that is to be synced: the threads that wait need
+    /// not all have their turn, and what a commit works on stays with one processor. The in-process mutex is held.
+    fn lead_on(&self, writer: &mut Writer, own: Option<Slot<'_>>, patience: Duration) {
+        let mut goes_on = self.lead(writer, own, patience) && patience >= self.settings.lock_timeout;
+        let since = writer.entered;
+        for _ in 1..ROUNDS {
+            if !goes_on || self.queue.is_empty() || writer.entered.saturating_sub(since) >= LEADS_FOR {
+                return;
+            }
+            goes_on = self.lead(writer, None, patience);
+        }
+    }
+
+    /// Runs everything that is queued, and this thread's own; returns whether more of the kind may follow at once. The
+    /// in-process mutex is held.
+    fn lead(&self, writer: &mut Writer, own: Option<Slot<'_>>, patience: Duration) -> bool {
         if writer.nearly_full {
             self.prepare_successor(writer);
         }
         let entered = self.enter(writer, patience);
         let own = match (&entered, own) {
             // Whoever is queued has more patience, and leads once this thread is out of the way.
-            (Err(error), Some(mut own)) if patience < self.settings.lock_timeout => return own.fail(error),
+            (Err(error), Some(mut own)) if patience < self.settings.lock_timeout => {
+                own.fail(error);
+                return false;
+            }
             (_, own) => own,
         };
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
         let jobs = self.queue.take();
-        match own {
+        let goes_on = match own {
             Some(own) if jobs.is_empty() => self.lead_slots(writer, entered, &mut [own]),
             own => {
-                let mut queued: Vec<_> = jobs.iter().map(|job| job.0.lock()).collect();
+                let mut queued: Vec<_> = jobs.iter().map(|job| job.work.lock()).collect();
                 let mut slots: Vec<Slot<'_>> = queued
                     .iter_mut()
                     .map(|work| {
@@ -284,12 +315,14 @@ impl Log {
                     })
                     .chain(own.map(Slot::shorter))
                     .collect();
-                self.lead_slots(writer, entered, &mut slots);
+                self.lead_slots(writer, entered, &mut slots)
             }
-        }
+        };
+        jobs.iter().for_each(|job| job.done.give());
+        goes_on
     }
 
-    fn lead_slots(&self, writer: &mut Writer, entered: Result<Entered<'_>>, slots: &mut [Slot<'_>]) {
+    fn lead_slots(&self, writer: &mut Writer, entered: Result<Entered<'_>>, slots: &mut [Slot<'_>]) -> bool {
         match entered {
             Ok((held, mut view, file_len)) => {
                 let synced_next = slots.iter().any(|slot| slot.durability == Durability::Durable);
@@ -298,8 +331,12 @@ impl Log {
                 let file_len = keep.then(|| file_len.max(view.at.offset));
                 drop(view);
                 self.leave(writer, held, file_len);
+                whole && !synced_next
             }
-            Err(error) => slots.iter_mut().for_each(|slot| slot.fail(&error)),
+            Err(error) => {
+                slots.iter_mut().for_each(|slot| slot.fail(&error));
+                false
+            }
         }
     }
 

@@ -393,7 +393,7 @@ impl Log {
     pub fn refresh(&self) -> Result<()> {
         self.check_fork()?;
         if self.uses_words() {
-            if self.is_told_of_nothing_new() {
+            if self.is_told_all() {
                 return Ok(());
             }
             self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
@@ -401,16 +401,36 @@ impl Log {
         self.look_at_bytes()
     }
 
-    /// Whether every writer would have told of what is new, and nobody has. Once a second the bytes are asked
-    /// nevertheless, and whether the block is still the one that the others have.
-    fn is_told_of_nothing_new(&self) -> bool {
+    /// Whether the view stands where the tail word says that the log ends, perhaps after reading on to there: whoever
+    /// writes more tells of it. Once a second the bytes and their names are asked nevertheless, and whether the block is
+    /// still the one that the others have.
+    fn is_told_all(&self) -> bool {
         let seen = self.seen.load(Ordering::Acquire);
-        if seen == 0 || self.control.with(|block| block.load(WORD_TAIL)) != Some(seen) {
+        if seen == 0 {
             return false;
         }
-        let now = self.vfs.monotonic();
+        let Some(word) = self.control.with(|block| block.load(WORD_TAIL)) else { return false };
+        let now = self.vfs.monotonic_coarse();
         let then = Duration::from_nanos(self.looked_at.load(Ordering::Relaxed));
-        now.saturating_sub(then) < BELIEVED_FOR
+        now.saturating_sub(then) < BELIEVED_FOR && (word == seen || self.read_told(&mut self.view.write()))
+    }
+
+    /// Reads on to where the tail word says that the log ends, without a look at the file. `false` = that cannot be done
+    /// so, or not that far; what has been read stands.
+    pub(super) fn read_told(&self, view: &mut View) -> bool {
+        if !self.uses_words() || !view.is_whole() {
+            return false;
+        }
+        let told = self.control.with(|block| {
+            let lpos = block.believed(WORD_TAIL, view.end_lpos())?;
+            Some((lpos, block.word_of(lpos)))
+        });
+        let Some((lpos, word)) = told.flatten() else { return false };
+        let is_there = view.read_to(lpos, &self.settings.vocabulary);
+        if is_there {
+            self.seen.store(word, Ordering::Release);
+        }
+        is_there
     }
 
     /// Reads on to what others have committed, whatever the words say.

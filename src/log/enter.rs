@@ -78,6 +78,8 @@ impl Log {
         let dirty = writer.words(self).is_some_and(|block| block.load(WORD_DIRTY) != 0);
         let mut view = self.view.write();
         self.take_up_repair(&mut view)?;
+        // Most of what is new, for one call; where it ends is looked for below.
+        self.read_told(&mut view);
         let mut rounds = 0;
         let file_len = loop {
             if let Some(finding) = &view.damage {
@@ -214,7 +216,7 @@ impl Log {
 
     /// Reads on to what others have appended, where the view's lock is held already.
     pub(super) fn look_on(&self, view: &mut View) -> Result<()> {
-        if view.is_whole() {
+        if view.is_whole() && !self.read_told(view) {
             self.follow(view)?;
         }
         Ok(())

@@ -191,6 +191,7 @@ impl<'a> Commit<'a> {
     ///
     /// # Errors
     /// [`BadCommit`].
+    #[inline]
     pub fn decode(seq: u64, count: u16, body: &'a [u8]) -> Result<Self, BadCommit> {
         const CUT: BadCommit = BadCommit::Rule("commit ends inside a field");
         let mut b = Bytes(body);
@@ -231,6 +232,11 @@ impl<'a> Commit<'a> {
         Ok(commit)
     }
 
+    /// The first of them.
+    pub(crate) fn first(&self) -> Option<&Envelope<'a>> {
+        self.first.as_ref()
+    }
+
     /// Its events, in order, elided runs included.
     pub fn events(&self) -> impl Iterator<Item = Envelope<'a>> + use<'a> {
         let mut rest = Bytes(self.rest);
@@ -247,6 +253,7 @@ impl<'a> Commit<'a> {
     }
 }
 
+#[inline]
 fn event<'a>(b: &mut Bytes<'a>, seq: u64) -> Result<Envelope<'a>, BadCommit> {
     const CUT: BadCommit = BadCommit::Rule("commit ends inside an event");
     let kind = b.u16().ok_or(CUT)?;

@@ -200,6 +200,7 @@ pub enum NotAFrame {
 ///
 /// # Errors
 /// Why there is no frame; see [`NotAFrame`].
+#[inline]
 pub fn decode<'a>(bytes: &'a [u8], salt: &Salt, max_body: u32) -> Result<Frame<'a>, NotAFrame> {
     if bytes.is_empty() {
         return Err(NotAFrame::End);

@@ -137,9 +137,9 @@ impl Begun {
 }
 
 impl Log {
-    /// A lane, if one is free.
-    pub(super) fn try_lane(&self) -> Result<Option<(usize, Held)>> {
-        for lane in 0..self.lanes.files.len() {
+    /// A lane, if one is free: the first, or `any`.
+    pub(super) fn try_lane(&self, any: bool) -> Result<Option<(usize, Held)>> {
+        for lane in 0..if any { self.lanes.files.len() } else { 1 } {
             if let Some(held) = self.lane_file(&self.lanes.files, lane)?.try_acquire()? {
                 return Ok(Some((lane, held)));
             }

@@ -25,6 +25,7 @@ mod heal;
 mod health;
 mod housekeeping;
 mod keep;
+mod keys;
 mod lanes;
 mod lock;
 pub mod meta;

@@ -19,8 +19,9 @@ use crate::session;
 use crate::vfs::threads::Mutex;
 use crate::vfs::{FileSystem, Open, Vfs, VfsFile, read_full};
 
-/// The first extension of a file by a process, and the largest; each is twice the one before.
-const CHUNK: (u64, u64) = (64 << 10, 1 << 20);
+/// The first extension of a file by a process, and the largest; each is twice the one before. Larger ones would spare
+/// little, some 40 bytes of the file system's journal a commit, and what is left unused at the end was written as well.
+const CHUNK: (u64, u64) = (64 << 10, 256 << 10);
 /// An extension is due when less than this part of it is left.
 const LEFT: u64 = 8;
 /// How much one call writes; the file is locked in the kernel meanwhile, for those who commit too.

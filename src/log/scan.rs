@@ -117,6 +117,7 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// Why there is none; the same answer from then on. [`Stop::Sealed`] comes after the Seal was handed out.
+    #[inline]
     pub fn next_frame(&mut self) -> Result<Located<'a>, Stop> {
         if let Some(stop) = self.stop {
             return Err(stop);
@@ -143,6 +144,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
+    #[inline]
     fn look(&self) -> Result<Located<'a>, Stop> {
         let from = usize::try_from(self.at.offset.saturating_sub(self.origin)).unwrap_or(usize::MAX);
         let bytes = self.bytes.get(from..).unwrap_or_default();

@@ -28,7 +28,8 @@ pub(super) const QUIET: Duration = Duration::from_secs(1);
 /// How often who waits for another process's sync looks whether it was enough, where nobody wakes it.
 const POLL: Duration = Duration::from_micros(200);
 
-/// For how many such looks a sync that is said to be under way is waited for.
+/// For how many such looks a sync that is under way is waited for, before another one is begun beside it. A device that
+/// takes one at a time has more commits in each of them so.
 const UNDER_WAY: u32 = 5;
 
 /// What is needed to call something durable.
@@ -261,9 +262,11 @@ impl Log {
                 self.durable.gate.try_lock_for(left).ok_or_else(late)?
             }
         };
-        // How often a sync that is said to cover this is waited for, before it is no more believed to be under way.
+        // How often a sync that is under way is waited for, before it is believed to hang.
         let mut patience = if proof == Proof::Any { UNDER_WAY } else { 0 };
         loop {
+            // Before anything is asked: who raises it behind that ends the wait below.
+            let seen = self.control.with(|block| block.load(WORD_DURABLE));
             if is_done() {
                 return Ok(());
             }
@@ -276,26 +279,29 @@ impl Log {
             self.extend_reserve(&active);
             if patience > 0 && self.is_under_way(lpos) {
                 patience -= 1;
-                self.await_sync();
+                self.await_sync(seen);
                 continue;
             }
-            match self.try_lane()? {
+            match self.try_lane(patience == 0)? {
                 Some((lane, held)) => {
                     if self.sync_in_lane(lane, held, &active, lpos, proof)? {
                         return Ok(());
                     }
                 }
                 None if until.is_some_and(|until| self.vfs.monotonic() >= until) => return Err(late()),
-                None => self.await_sync(),
+                None => {
+                    patience = patience.saturating_sub(1);
+                    self.await_sync(seen);
+                }
             }
         }
     }
 
-    /// Waits for some other process's sync.
-    fn await_sync(&self) {
-        match self.control.get() {
-            Some(block) => block.wait(WORD_DURABLE, block.load(WORD_DURABLE), POLL),
-            None => self.vfs.sleep(POLL),
+    /// Waits for some other process's sync, at most until the durable word is not this any more.
+    fn await_sync(&self, seen: Option<u64>) {
+        match (self.control.get(), seen) {
+            (Some(block), Some(word)) => block.wait(WORD_DURABLE, word, POLL),
+            _ => self.vfs.sleep(POLL),
         }
     }
 

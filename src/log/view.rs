@@ -21,6 +21,11 @@ use crate::vfs::{Open, Vfs, VfsFile, read_full};
 
 /// How much is read at first of what others have appended.
 const READ_FIRST: usize = 16 << 10;
+/// How much is read at a time of what others have told of: what is folded then is in the processor's cache.
+const TOLD_PIECE: usize = 64 << 10;
+
+/// How many frames are looked at before the first of them is folded.
+const AHEAD: usize = 32;
 
 /// The segment that is being followed.
 #[derive(Debug)]
@@ -91,6 +96,8 @@ pub(crate) struct View {
     pub(crate) chain: Vec<SegmentName>,
     pub(crate) damage: Option<Finding>,
     pub(crate) too_new: Option<Finding>,
+    /// Memory for what is read next.
+    spare: Vec<u8>,
 }
 
 /// Where following the bytes came to an end.
@@ -120,6 +127,7 @@ impl View {
             chain: Vec::new(),
             damage: None,
             too_new: None,
+            spare: Vec::new(),
         }
     }
 
@@ -282,6 +290,60 @@ impl View {
                 _ => return Ok(Tail::Broken),
             }
         }
+    }
+
+    /// Folds the commits from here to where the frames are said to end, in the segment at hand: one call, and no look at
+    /// the file, since what links to the last frame that was read was written behind it. `false` = they do not reach there,
+    /// or something else than commits stands in between; whatever was folded stands.
+    pub(crate) fn read_to(&mut self, lpos: u64, vocabulary: &Vocabulary) -> bool {
+        let Some(active) = self.active.clone() else { return false };
+        let mut bytes = std::mem::take(&mut self.spare);
+        let mut part = TOLD_PIECE;
+        let is_there = loop {
+            let (origin, here) = (self.at.offset, self.end_lpos());
+            if here >= lpos {
+                break here == lpos;
+            }
+            let rest = usize::try_from(lpos - here).unwrap_or(usize::MAX);
+            let wanted = rest.min(part);
+            bytes.resize(wanted, 0);
+            if !read_full(&*active.file, &mut bytes, origin).is_ok_and(|n| n == wanted) {
+                break false;
+            }
+            let mut scanner = Scanner::new(&bytes, origin, &active.salt, active.header.max_body, self.at);
+            // At the first that is something else it is over: a Seal, an Epoch and what follows are for who looks closer.
+            let commits = || {
+                let located = scanner.next_frame().ok()?;
+                matches!(located.content, Content::Commit(_)).then(|| (located, scanner.position()))
+            };
+            let mut commits = std::iter::from_fn(commits).fuse();
+            let mut ahead = Vec::with_capacity(AHEAD);
+            loop {
+                ahead.extend(commits.by_ref().take(AHEAD));
+                if ahead.is_empty() {
+                    break;
+                }
+                self.state.touch(ahead.iter().filter_map(|(located, _)| match &located.content {
+                    Content::Commit(commit) => Some(commit),
+                    _ => None,
+                }));
+                for (located, behind) in ahead.drain(..) {
+                    self.fold(&active.header, &located, vocabulary);
+                    self.at = behind;
+                }
+            }
+            // Not one: a large frame, or none that belongs here.
+            if self.at.offset == origin {
+                if wanted == rest {
+                    break false;
+                }
+                part = part.saturating_mul(8);
+            }
+        };
+        if bytes.capacity() <= TOLD_PIECE {
+            self.spare = bytes;
+        }
+        is_there
     }
 
     /// Folds the frames from here on, in a file that is `len` long; returns why they end.

@@ -159,6 +159,10 @@ pub trait Vfs: Debug + Send + Sync {
     fn now(&self) -> u64;
     /// A clock that never goes back, from an arbitrary start.
     fn monotonic(&self) -> Duration;
+    /// The same, perhaps some milliseconds behind, where that can be had for less.
+    fn monotonic_coarse(&self) -> Duration {
+        self.monotonic()
+    }
     /// Lets other threads and processes run for about this long; zero = yield.
     fn sleep(&self, time: Duration);
     /// Whether a failed sync is reported, once, to every descriptor of the file that was open when it failed. Where it

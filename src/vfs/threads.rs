@@ -14,6 +14,7 @@ mod shuttled;
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 #[cfg(not(all(test, shuttle)))]
@@ -26,7 +27,7 @@ use sync::atomic::{Ordering, fence};
 use thread::Thread;
 
 pub(crate) use sync::MutexGuard;
-pub(crate) use sync::atomic::AtomicUsize;
+pub(crate) use sync::atomic::{AtomicBool, AtomicUsize};
 
 #[cfg(all(test, shuttle))]
 pub(crate) use shuttle::thread_local;
@@ -151,7 +152,8 @@ const SPINS: u32 = if cfg!(all(test, shuttle)) { 1 } else { 64 };
 /// A mutex that goes from thread to thread in the order they came, and is waited for no longer than one likes.
 ///
 /// Where nobody waits, it is the plain mutex and one look at a counter. While anybody waits, only the first in line tries
-/// for it, and whoever has had it wakes that one.
+/// for it, and whoever has had it wakes that one. Who need not have it any more, because its holder has done what it was
+/// wanted for, holds nobody up: see [`FairMutex::try_lock_unless`].
 #[derive(Debug, Default)]
 pub(crate) struct FairMutex<T> {
     value: Mutex<T>,
@@ -168,8 +170,39 @@ struct Line {
 
 #[derive(Debug, Default)]
 struct Gate {
-    waiting: VecDeque<(u64, Thread)>,
+    waiting: VecDeque<Waiter>,
     tickets: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    thread: Thread,
+    excuse: Option<Arc<Excuse>>,
+}
+
+/// Whether somebody who waits for a [`FairMutex`] need not have it any more: its holder has done what it was wanted for.
+#[derive(Debug, Default)]
+pub(crate) struct Excuse(AtomicBool);
+
+impl Excuse {
+    /// By the holder of the mutex, before it lets go of it.
+    pub(crate) fn give(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_given(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// How waiting for a [`FairMutex`] ended.
+#[derive(Debug)]
+pub(crate) enum Waited<'a, T> {
+    Taken(FairGuard<'a, T>),
+    Excused,
+    /// The time is over.
+    Late,
 }
 
 impl Line {
@@ -178,11 +211,11 @@ impl Line {
     }
 
     /// Puts this thread behind all others.
-    fn enter(&self) -> u64 {
+    fn enter(&self, excuse: Option<&Arc<Excuse>>) -> u64 {
         let mut gate = self.gate.lock();
         gate.tickets += 1;
         let ticket = gate.tickets;
-        gate.waiting.push_back((ticket, thread::current()));
+        gate.waiting.push_back(Waiter { ticket, thread: thread::current(), excuse: excuse.cloned() });
         self.len.store(gate.waiting.len(), Ordering::Relaxed);
         drop(gate);
         // Whoever waits says so and then tries; whoever unlocks does that and then looks whether somebody waits. With a
@@ -192,14 +225,28 @@ impl Line {
     }
 
     fn leave(&self, gate: &mut Gate, ticket: u64) {
-        gate.waiting.retain(|(other, _)| *other != ticket);
+        gate.waiting.retain(|other| other.ticket != ticket);
         self.len.store(gate.waiting.len(), Ordering::Relaxed);
     }
 
     fn wake_first(gate: &Gate) {
-        if let Some((_, thread)) = gate.waiting.front() {
-            thread.unpark();
+        if let Some(first) = gate.waiting.front() {
+            first.thread.unpark();
         }
+    }
+
+    /// Sends away who need not wait any more, and wakes the first of the others.
+    fn pass_on(&self) {
+        let mut gate = self.gate.lock();
+        gate.waiting.retain(|waiter| {
+            let is_excused = waiter.excuse.as_ref().is_some_and(|excuse| excuse.is_given());
+            if is_excused {
+                waiter.thread.unpark();
+            }
+            !is_excused
+        });
+        self.len.store(gate.waiting.len(), Ordering::Relaxed);
+        Line::wake_first(&gate);
     }
 }
 
@@ -230,31 +277,58 @@ impl<T> FairMutex<T> {
         if let Some(guard) = self.try_lock() {
             return Some(guard);
         }
+        match self.wait(time, None, SPINS) {
+            Waited::Taken(guard) => Some(guard),
+            Waited::Excused | Waited::Late => None,
+        }
+    }
+
+    /// The same, unless it need not be had any more. Who waits so for a short time only has no place in line.
+    pub(crate) fn try_lock_unless(&self, excuse: &Arc<Excuse>, time: Duration) -> Waited<'_, T> {
+        // The owner is about a commit away from letting go, or from having done it; being woken up takes longer than that.
+        for _ in 0..SPINS {
+            if excuse.is_given() {
+                return Waited::Excused;
+            }
+            if let Some(guard) = self.try_lock() {
+                return Waited::Taken(guard);
+            }
+            thread::yield_now();
+        }
+        self.wait(time, Some(excuse), 0)
+    }
+
+    fn wait(&self, time: Duration, excuse: Option<&Arc<Excuse>>, spins: u32) -> Waited<'_, T> {
         #[expect(
             clippy::disallowed_methods,
             reason = "threads wait in real time, whatever a simulated clock says"
         )]
         let now = Instant::now;
         let start = now();
-        let ticket = self.line.enter();
-        let mut spins = 0;
+        let ticket = self.line.enter(excuse);
+        let mut spun = 0;
         loop {
             let over = now() - start >= time;
             let mut gate = self.line.gate.lock();
-            let is_first = gate.waiting.front().is_some_and(|(first, _)| *first == ticket);
-            let taken = if is_first { self.guard() } else { None };
-            if taken.is_some() || over {
+            let is_first = gate.waiting.front().is_some_and(|first| first.ticket == ticket);
+            let is_excused = excuse.is_some_and(|excuse| excuse.is_given());
+            let taken = if is_first && !is_excused { self.guard() } else { None };
+            if taken.is_some() || is_excused || over {
                 self.line.leave(&mut gate, ticket);
                 if taken.is_none() && is_first {
                     // It may have been woken for a lock that is free by now.
                     Line::wake_first(&gate);
                 }
-                return taken;
+                return match taken {
+                    Some(guard) => Waited::Taken(guard),
+                    None if is_excused => Waited::Excused,
+                    None => Waited::Late,
+                };
             }
             drop(gate);
-            // The owner is about a commit away from letting go; being woken up takes longer than that.
-            if spins < SPINS {
-                spins += 1;
+            // As above.
+            if spun < spins {
+                spun += 1;
                 thread::yield_now();
             } else {
                 thread::park_timeout(time.saturating_sub(now() - start));
@@ -296,7 +370,7 @@ impl Drop for Turn<'_> {
         // See `Line::enter`.
         fence(Ordering::SeqCst);
         if !self.line.is_empty() {
-            Line::wake_first(&self.line.gate.lock());
+            self.line.pass_on();
         }
     }
 }
@@ -322,8 +396,6 @@ impl<T> PerImage<T> {
 
 #[cfg(all(test, shuttle))]
 mod shuttled_tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
@@ -346,6 +418,38 @@ mod shuttled_tests {
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
                 assert_eq!(*mutex.lock(), [0, 1, 2]);
                 assert!(mutex.try_lock().is_some());
+            },
+            10_000,
+        );
+    }
+
+    #[test]
+    fn fair_mutex_is_had_by_each_or_its_holder_does_the_work_in_any_order_of_steps() {
+        shuttle::check_random(
+            || {
+                let mutex = Arc::new((FairMutex::new(0), Mutex::new(Vec::new())));
+                let threads: Vec<_> = (0..3)
+                    .map(|_| {
+                        let mutex = Arc::clone(&mutex);
+                        shuttle::thread::spawn(move || {
+                            let (done, wanted) = &*mutex;
+                            let mine: Arc<Excuse> = Arc::default();
+                            wanted.lock().push(Arc::clone(&mine));
+                            match done.try_lock_unless(&mine, Duration::from_secs(3600)) {
+                                Waited::Taken(mut done) => {
+                                    for excuse in std::mem::take(&mut *wanted.lock()) {
+                                        *done += 1;
+                                        excuse.give();
+                                    }
+                                }
+                                Waited::Excused => {}
+                                Waited::Late => panic!("nobody is late"),
+                            }
+                        })
+                    })
+                    .collect();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                assert_eq!(*mutex.0.lock(), 3);
             },
             10_000,
         );
@@ -385,7 +489,6 @@ mod shuttled_tests {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     #[test]
@@ -414,7 +517,43 @@ mod tests {
     }
 
     fn threads_waiting<T>(mutex: &FairMutex<T>) -> Arc<[u64]> {
-        mutex.line.gate.lock().waiting.iter().map(|(ticket, _)| *ticket).collect()
+        mutex.line.gate.lock().waiting.iter().map(|waiter| waiter.ticket).collect()
+    }
+
+    #[test]
+    fn fair_mutex_sends_away_who_is_excused_and_goes_to_who_is_not() {
+        let mutex = Arc::new(FairMutex::new(0));
+        let held = mutex.lock();
+        let excuses: Vec<Arc<Excuse>> = (0..4).map(|_| Arc::default()).collect();
+        let threads: Vec<_> = excuses
+            .iter()
+            .enumerate()
+            .map(|(i, excuse)| {
+                let (mutex, excuse, other) = (Arc::clone(&mutex), Arc::clone(excuse), Arc::clone(&mutex));
+                let thread =
+                    thread::spawn(move || match mutex.try_lock_unless(&excuse, Duration::from_secs(60)) {
+                        Waited::Taken(mut value) => {
+                            *value += 1;
+                            "taken"
+                        }
+                        Waited::Excused => "excused",
+                        Waited::Late => "late",
+                    });
+                while threads_waiting(&other).len() <= i {
+                    thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        for (i, excuse) in excuses.iter().enumerate() {
+            if i != 1 {
+                excuse.give();
+            }
+        }
+        drop(held);
+        let answers: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(answers, ["excused", "taken", "excused", "excused"]);
+        assert_eq!((*mutex.lock(), threads_waiting(&mutex).len()), (1, 0));
     }
 
     #[test]

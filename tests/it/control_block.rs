@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use foldlog::log::{LogId, control, format};
 use foldlog::vfs::sim::{
-    Effect, Fault, Kill, Op, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess,
+    Call, Effect, Fault, Kill, Op, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess,
 };
 use foldlog::vfs::{Open, Vfs, write_full};
 use foldlog::{ControlUse, Durability, ErrorKind, Mapping, Options, Seq, Status, Store, Workspace};
@@ -364,7 +364,18 @@ fn reader_sees_a_commit_at_once_and_after_a_second_whatever_the_word_says() {
         );
         for n in 3..20 {
             let _ = put(&writer, Durability::Buffered, "a", &n.to_string()).unwrap();
+            let before = calls();
             assert_eq!(last(&reader), Seq(n));
+            let [read, stat, open, load] = calls();
+            assert_eq!(
+                [stat, open],
+                [before[1], before[2]],
+                "what is told of is read, and nothing else is asked"
+            );
+            if mapping == Mapping::Auto {
+                assert_eq!(read, before[0] + 1);
+                assert!(load > before[3]);
+            }
         }
         // The word is put back to what the reader knows, as a stale copy of the block would have it.
         let known = word(&machine, format::WORD_TAIL);
@@ -373,6 +384,26 @@ fn reader_sees_a_commit_at_once_and_after_a_second_whatever_the_word_says() {
         machine.advance(SECOND);
         assert_eq!(last(&reader), Seq(20), "{mapping:?}");
     }
+}
+
+/// A sync that is under way is waited for, and no other one is begun beside it, until it is believed to hang.
+#[test]
+fn second_lane_is_taken_when_the_first_hangs_and_not_before() {
+    let machine = machine_with(Profile::Linux, 1, &["0"]);
+    let x = machine.process("x");
+    let hanging = x.open(&paths(&x).sync0(), Open::Lock).unwrap();
+    assert!(hanging.try_lock().unwrap());
+    let program = Program::new("p", |process| {
+        let (_store, workspace) = open_on(&process, options()).unwrap();
+        assert!(put(&workspace, Durability::Durable, "a", "1").unwrap().durable);
+    });
+    let run = machine.run(1, vec![program], &Plan::new());
+    assert_eq!((run.panics(), &run.outcome), (vec![""; 0], &Outcome::Done), "{run}");
+    let is_try_of = |call: &Call, lane: &str| call.op == Op::Lock && call.path.ends_with(lane);
+    let second =
+        run.trace.iter().position(|call| is_try_of(call, "SYNC1")).expect("it is not waited for for ever");
+    let looks = run.trace.iter().take(second).filter(|call| is_try_of(call, "SYNC0")).count();
+    assert!(looks > 3, "{looks} tries of the first lane before the second: {run}");
 }
 
 /// One in 65,536 random words passes its check; in a block that does not say any more whose it is, none counts.

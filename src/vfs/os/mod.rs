@@ -121,6 +121,10 @@ impl Vfs for Os {
         system::monotonic()
     }
 
+    fn monotonic_coarse(&self) -> Duration {
+        system::monotonic_coarse()
+    }
+
     fn sleep(&self, time: Duration) {
         if time.is_zero() {
             std::thread::yield_now();

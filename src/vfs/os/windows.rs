@@ -377,6 +377,10 @@ pub(super) fn monotonic() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
+pub(super) fn monotonic_coarse() -> Duration {
+    monotonic()
+}
+
 pub(super) fn boot_id() -> Option<u128> {
     None
 }
