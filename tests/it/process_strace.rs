@@ -263,7 +263,7 @@ fn no_descriptors_is_an_error_and_no_more() {
 fn short_writes_leave_no_stub() {
     for healed in [false, true] {
         let mut cut = 0;
-        let mut limit = 300;
+        let mut limit: u64 = 300;
         loop {
             assert!(limit < 64 << 10, "there is no end of them");
             let dir = tempfile::tempdir().unwrap();
@@ -299,7 +299,7 @@ fn short_writes_leave_no_stub() {
             holds(&root, &acked, false, &format!("limit {limit}"));
             if codes.is_empty() {
                 // Behind the last byte that any of them would write.
-                assert!(limit as u64 >= SEGMENT && acked.len() as u64 == COMMITS, "{limit}: {lines:?}");
+                assert!(limit >= SEGMENT && acked.len() as u64 == COMMITS, "{limit}: {lines:?}");
                 break;
             }
             limit += if quick() { 611 } else { 97 };
