@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::LogId;
 use super::bytes::{Bytes, put};
 use super::format::{CONTROL_CRC_AT, CONTROL_LAYOUT, CONTROL_LEN, CONTROL_MAGIC};
+use super::lock::LockFile;
 use super::paths::Paths;
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::{Mutex, RwLock};
@@ -240,6 +241,10 @@ impl Block {
     }
 }
 
+fn stands(lock: Option<&Arc<LockFile>>) -> bool {
+    lock.is_none_or(|lock| lock.stands().unwrap_or(false))
+}
+
 /// Words that are read and written by system calls. Two calls are not one: a raise may get lost beside another, which
 /// leaves a hint lower than it could be. What cannot be read is 0, as in a block without words.
 #[derive(Debug)]
@@ -332,31 +337,50 @@ impl ControlBlock {
     }
 
     /// Compares the block with what stands under its name, and takes that one if it is another. Writes nothing.
-    pub(super) fn look_again(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) {
+    ///
+    /// `lock`: LOCK as this process has it open, if it may write. Where that does not stand any more, the workspace was moved
+    /// away, and what stands there now, an older copy perhaps, is told nothing of this log.
+    pub(super) fn look_again(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        paths: &Paths,
+        log: LogId,
+        lock: Option<&Arc<LockFile>>,
+    ) {
         let _looking = self.looking.lock();
-        self.compare(vfs, paths, log);
+        self.compare(vfs, paths, log, lock);
     }
 
-    fn compare(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) {
+    fn compare(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId, lock: Option<&Arc<LockFile>>) {
         let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
         let known = self.get();
-        if known.as_ref().map(|block| block.id) == now && known.is_none_or(|block| block.is_ours()) {
+        if known.as_ref().map(|block| block.id) == now && known.as_ref().is_none_or(|block| block.is_ours()) {
             return;
         }
         let fresh = Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).ok().flatten();
+        // Looked at behind the opening: what was opened before stood beside the same LOCK.
+        if fresh.is_some() && known.is_some() && !stands(lock) {
+            return;
+        }
         *self.block.write() = fresh.filter(Block::is_ours).map(Arc::new);
     }
 
     /// As [`ControlBlock::look_again`], but the block at hand stays in force as long as no other one is this log's.
     /// Returns whether another one was taken.
-    pub(super) fn look_for_another(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> bool {
+    pub(super) fn look_for_another(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        paths: &Paths,
+        log: LogId,
+        lock: Option<&Arc<LockFile>>,
+    ) -> bool {
         let _looking = self.looking.lock();
         let now = vfs.stat(&paths.control()).ok().map(|stat| stat.id);
         if now.is_none() || self.get().map(|block| block.id) == now {
             return false;
         }
         let fresh = Block::open(vfs, paths, log, self.how, self.by_calls.as_ref()).ok().flatten();
-        let Some(fresh) = fresh.filter(Block::is_ours) else { return false };
+        let Some(fresh) = fresh.filter(|fresh| fresh.is_ours() && stands(lock)) else { return false };
         *self.block.write() = Some(Arc::new(fresh));
         true
     }
@@ -369,10 +393,16 @@ impl ControlBlock {
     ///
     /// # Errors
     /// System errors: without a block this process could not tell the others of its commits.
-    pub(super) fn make_sure(&self, vfs: &Arc<dyn Vfs>, paths: &Paths, log: LogId) -> Result<Arc<Block>> {
+    pub(super) fn make_sure(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        paths: &Paths,
+        log: LogId,
+        lock: Option<&Arc<LockFile>>,
+    ) -> Result<Arc<Block>> {
         let _looking = self.looking.lock();
         let before = self.get();
-        self.compare(vfs, paths, log);
+        self.compare(vfs, paths, log, lock);
         if let Some(block) = self.get() {
             return Ok(block);
         }

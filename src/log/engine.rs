@@ -396,7 +396,7 @@ impl Log {
             if self.is_told_all() {
                 return Ok(());
             }
-            self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
+            self.control.look_again(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref());
         }
         self.look_at_bytes()
     }
@@ -687,7 +687,7 @@ impl Log {
 
     /// This log and the identity of its control block, which is made anew if it is missing or not this log's.
     fn listing(&self) -> Result<Listing> {
-        let block = self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id)?;
+        let block = self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref())?;
         Ok(Listing { log: self.meta.log_id.0, control: block.id() })
     }
 

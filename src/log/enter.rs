@@ -144,7 +144,7 @@ impl Log {
                     return false;
                 }
                 if block.is_none() || waited > LOST_FOR {
-                    self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
+                    self.control.look_again(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref());
                     block = self.control.get();
                 }
                 match &block {
@@ -174,7 +174,8 @@ impl Log {
         if !known || !writer.block_looked.is_some_and(is_recent) {
             writer.block_looked = Some(now);
             writer.block = if self.uses_words() {
-                let block = self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id)?;
+                let block =
+                    self.control.make_sure(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref())?;
                 let listing = Listing { log: self.meta.log_id.0, control: block.id() };
                 if writer.listed
                     && let Some(session) = &self.session
@@ -183,7 +184,7 @@ impl Log {
                 }
                 Some(block)
             } else {
-                self.control.look_again(&self.vfs, &self.paths, self.meta.log_id);
+                self.control.look_again(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref());
                 self.control.get()
             };
         }

@@ -168,7 +168,7 @@ impl Log {
     /// That is asked of the block that the others have now: what a dead one counted in a block that was deleted since,
     /// nobody could tell them.
     pub(super) fn is_suspect(&self, lane: usize) -> bool {
-        if self.control.look_for_another(&self.vfs, &self.paths, self.meta.log_id) {
+        if self.control.look_for_another(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref()) {
             // What was settled speaks of the words of another block.
             self.lanes.settled.iter().for_each(|settled| settled.store(NONE, Ordering::Release));
         }
