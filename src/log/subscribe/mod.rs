@@ -23,7 +23,7 @@ pub(crate) use waiting::Followers;
 pub use waiting::{Waker, Wakings};
 
 use self::follower::Follower;
-use self::waiting::Waiting;
+use self::waiting::{Slept, Waiting};
 use super::engine::Log;
 use super::envelope::{Envelope, Operation, Preamble};
 use super::health::Status;
@@ -272,19 +272,25 @@ impl Subscription {
     pub(crate) fn wait(&mut self, time: Duration) -> Result<Waited> {
         let vfs = Arc::clone(&self.waiting.vfs);
         let until = vfs.monotonic().saturating_add(time);
+        let mut looks = true;
         loop {
-            if let Some(found) = self.try_next()? {
+            let left = until.saturating_sub(vfs.monotonic());
+            // Who has slept to the end of a pause looks when it says again that it sleeps: once, not twice.
+            if (looks || left.is_zero())
+                && let Some(found) = self.try_next()?
+            {
                 return Ok(Waited::Found(found));
             }
             if self.is_stopped() || self.waiting.take_call() {
                 return Ok(Waited::Called);
             }
-            let left = until.saturating_sub(vfs.monotonic());
             if left.is_zero() {
                 return Ok(Waited::TimeOver);
             }
-            if let Some(found) = self.sleep(left)? {
-                return Ok(Waited::Found(found));
+            match self.sleep(left)? {
+                Slept::Found(found) => return Ok(Waited::Found(found)),
+                Slept::LooksAgain => looks = false,
+                Slept::Roused => looks = true,
             }
         }
     }

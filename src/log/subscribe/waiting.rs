@@ -7,6 +7,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use super::super::control::Block;
+use super::super::engine::Log;
 use super::super::format::WORD_RING;
 use super::{Delivery, Subscription};
 use crate::error::Result;
@@ -150,37 +151,72 @@ impl Drop for Followers {
     }
 }
 
+/// How a sleep ended.
+pub(super) enum Slept {
+    /// Before it began: there was a commit.
+    Found(Delivery),
+    /// By the clock; the look before the next sleep is the one that makes up for lost rings.
+    LooksAgain,
+    /// Somebody wants it to look, or a pause was over where nobody can ring.
+    Roused,
+}
+
 impl Subscription {
     /// Sleeps until there may be something new; what it finds just before it would have is returned. The log is not kept
     /// open meanwhile.
-    pub(super) fn sleep(&mut self, time: Duration) -> Result<Option<Delivery>> {
-        let Some(log) = self.log.upgrade() else { return Ok(None) };
+    pub(super) fn sleep(&mut self, time: Duration) -> Result<Slept> {
+        let Some(log) = self.log.upgrade() else { return Ok(Slept::Roused) };
         let bell = log.bell();
         *self.waiting.asleep.lock() = match &bell {
             Some(block) => Asleep::OnRing(Arc::clone(block)),
             None => Asleep::Alone(std::thread::current()),
         };
-        let value = bell.as_ref().map_or(0, |block| block.announce_sleep());
+        let slept = match &bell {
+            Some(block) => self.sleep_on(block, log, time),
+            None => {
+                drop(log);
+                self.sleep_alone(time);
+                Ok(Slept::Roused)
+            }
+        };
+        *self.waiting.asleep.lock() = Asleep::No;
+        slept
+    }
+
+    fn sleep_on(&mut self, block: &Block, log: Arc<Log>, time: Duration) -> Result<Slept> {
+        let value = block.announce_sleep();
         let found = if self.waiting.is_called() { Ok(None) } else { self.look(&log) };
         drop(log);
-        if self.waiting.is_called() || !matches!(found, Ok(None)) {
+        if let Some(found) = found? {
             self.wakings.not_slept += 1;
-        } else if let Some(block) = &bell {
-            block.wait(WORD_RING, value, time.min(LONGEST_PAUSE));
-            match block.load(WORD_RING) == value {
-                true => self.wakings.by_time += 1,
-                false => self.wakings.by_ring += 1,
-            }
-        } else {
-            self.waiting.vfs.doze(time.min(self.pause));
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-            match self.waiting.is_called() {
-                true => self.wakings.by_ring += 1,
-                false => self.wakings.by_time += 1,
-            }
+            return Ok(Slept::Found(found));
         }
-        *self.waiting.asleep.lock() = Asleep::No;
-        found
+        if self.waiting.is_called() {
+            self.wakings.not_slept += 1;
+            return Ok(Slept::Roused);
+        }
+        block.wait(WORD_RING, value, time.min(LONGEST_PAUSE));
+        if block.load(WORD_RING) == value {
+            self.wakings.by_time += 1;
+            Ok(Slept::LooksAgain)
+        } else {
+            self.wakings.by_ring += 1;
+            Ok(Slept::Roused)
+        }
+    }
+
+    /// Where nobody can ring, the look before was as good as one now.
+    fn sleep_alone(&mut self, time: Duration) {
+        if self.waiting.is_called() {
+            self.wakings.not_slept += 1;
+            return;
+        }
+        self.waiting.vfs.doze(time.min(self.pause));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        match self.waiting.is_called() {
+            true => self.wakings.by_ring += 1,
+            false => self.wakings.by_time += 1,
+        }
     }
 
     /// Waits where looking has just failed, and would again.
