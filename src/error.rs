@@ -224,6 +224,20 @@ pub enum ErrorKind {
         /// Their workspaces.
         homes: (String, String),
     },
+    /// What was asked for lies where compaction has dropped events, or was removed. Nothing was handed out instead.
+    #[error("the log goes back to event {first_available} only")]
+    Trimmed {
+        /// The first event from which on all are there.
+        first_available: Seq,
+    },
+    /// The history that a cursor speaks of has ended: a power cut, or a failed sync, has cost what was never durable.
+    #[error(
+        "history was rewound to event {to}; what came after it is gone, and its numbers were given out again"
+    )]
+    Rewound {
+        /// The last event that both histories share.
+        to: Seq,
+    },
     /// A commit was attempted from inside a commit's closure.
     #[error("a commit from inside a commit's closure would wait for itself")]
     Reentrant,
@@ -320,6 +334,8 @@ impl ErrorKind {
         ErrorKind::Fenced { .. } => "fenced",
         ErrorKind::RuledField { .. } => "ruled-field",
         ErrorKind::CrossWorkspace { .. } => "cross-workspace",
+        ErrorKind::Trimmed { .. } => "trimmed",
+        ErrorKind::Rewound { .. } => "rewound",
         ErrorKind::Reentrant => "reentrant",
         ErrorKind::Forked => "forked",
         ErrorKind::NotFound { .. } => "not-found",
@@ -388,6 +404,12 @@ impl ErrorKind {
             ErrorKind::RuledField { .. } => "use the verb, or leave the field out of what is saved",
             ErrorKind::CrossWorkspace { .. } => {
                 "commit each workspace's tasks by themselves, and say which workspace is meant"
+            }
+            ErrorKind::Trimmed { .. } => {
+                "take the present state as the start, and go on from its cursor or from the first event available"
+            }
+            ErrorKind::Rewound { .. } => {
+                "drop what was made of later events, and go on from the one named, or from the present state"
             }
             ErrorKind::Reentrant => "return from the closure first, or put all events into one draft",
             ErrorKind::Forked => "open the store again in the child process",

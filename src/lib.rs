@@ -32,12 +32,15 @@ pub use event::{Field, Item, Patch, Status as TaskStatus, StatusTable, TaskId, V
 pub use log::envelope::{Key, KeyKind};
 pub use log::finding::{Finding, Severity};
 pub use log::{
-    BlobId, Conflict, Consistency, ControlUse, Cursor, Draft, Durability, Expect, Health, Housekeeping,
-    KeepLock, KeyState, Log, Mapping, NewEvent, OpId, OpenReport, Receipt, Recovery, Revision, Seq, State,
-    Status, Vocabulary,
+    BlobId, Conflict, Consistency, ControlUse, Cursor, DeliveredEvent, Delivery, Draft, Durability, Expect,
+    Feed, Health, Housekeeping, KeepLock, KeyState, Log, Mapping, NewEvent, OpId, OpenReport, Receipt,
+    Recovery, Revision, Seq, Since, State, Status, Subscription, Vocabulary, Waker, Wakings,
 };
 pub use store::{Options, Place, Store, Workspace};
-pub use task::{CommitOptions, Committed, Op, Snapshot, TaskExpect, TaskStore, Tasks, TasksView, Token};
+pub use task::{
+    CommitOptions, Committed, Op, Snapshot, TaskChange, TaskChanges, TaskCommit, TaskExpect, TaskStore,
+    TaskUpdate, Tasks, TasksView, Token,
+};
 
 /// The README's example is compiled and run.
 #[cfg(doctest)]

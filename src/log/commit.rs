@@ -331,6 +331,7 @@ impl Log {
                 let file_len = keep.then(|| file_len.max(view.at.offset));
                 drop(view);
                 self.leave(writer, held, file_len);
+                self.ring(writer);
                 whole && !synced_next
             }
             Err(error) => {

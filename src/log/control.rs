@@ -194,6 +194,11 @@ impl Block {
         self.words.wait(word, value, time);
     }
 
+    /// Whether somebody who waits for a word can be woken.
+    pub(super) fn wakes(&self) -> bool {
+        self.words.wakes()
+    }
+
     /// Wakes who waits for a word.
     pub(super) fn wake(&self, word: u64, count: u32) -> Option<usize> {
         self.words.wake(word, count)
@@ -207,6 +212,11 @@ impl Block {
     /// Sets a plain word.
     pub(super) fn store(&self, word: u64, value: u64) {
         self.words.store(word, value);
+    }
+
+    /// Sets a plain word to the larger of itself and this.
+    pub(super) fn raise(&self, word: u64, value: u64) {
+        self.words.raise(word, value);
     }
 
     /// The position in a word, if it is at or beyond `least`, its check passes, and the block is still this log's: of
@@ -277,6 +287,10 @@ impl Words for ByCalls {
         if self.load(at) == word {
             self.vfs.sleep(time);
         }
+    }
+
+    fn wakes(&self) -> bool {
+        false
     }
 
     fn wake(&self, _at: u64, _count: u32) -> Option<usize> {

@@ -27,6 +27,7 @@ use super::paths::Paths;
 use super::reader::{self, Reach, Walk};
 use super::settings::{Recovery, Settings};
 use super::state::State;
+use super::subscribe::Followers;
 use super::sync::Durable;
 use super::view::{Active, Tail, View};
 use super::{Consistency, LogId, Seq};
@@ -126,6 +127,8 @@ pub struct Log {
     /// Whether there is any, to be looked at without the lock.
     has_untold: AtomicBool,
     forks: u64,
+    /// Subscriptions, whose waiting ends with this.
+    pub(super) followers: Followers,
     /// Whether the housekeeping thread was told of this log, and whether it is there for it now.
     pub(super) adopted: AtomicBool,
     pub(super) looked_after: AtomicBool,
@@ -228,6 +231,7 @@ impl Log {
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),
             forks,
+            followers: Followers::default(),
             adopted: AtomicBool::new(false),
             looked_after: AtomicBool::new(false),
         });
@@ -324,7 +328,7 @@ impl Log {
         }
     }
 
-    fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         let view = self.view.read();
         self.forget_poison(&view);
         if self.durable.is_poisoned() {
@@ -442,7 +446,8 @@ impl Log {
             if view.too_new.is_some() {
                 return Ok(());
             }
-            if view.damage.is_none() && view.len_at_end()?.is_some() {
+            // What is wrong there is for `follow` to say: a recovery may have gone on elsewhere.
+            if view.damage.is_none() && matches!(view.len_at_end(), Ok(Some(_))) {
                 self.note_seen(&view);
                 return Ok(());
             }

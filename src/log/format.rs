@@ -105,6 +105,10 @@ pub const WORD_HOLDER: [u64; 2] = [768, 776];
 
 /// Word: not 0 if somebody waits for LOCK (unused with `none`).
 pub const WORD_WANTED: u64 = 832;
+/// Word: not 0 if somebody sleeps until there is something new (unused with `none`).
+pub const WORD_SLEEPERS: u64 = 1088;
+/// Word: counts how often sleepers were woken (unused with `none`).
+pub const WORD_RING: u64 = 1152;
 
 /// META: the codec number of the binary codec; also its incompat bits (none).
 pub const CODEC_BINARY: u16 = 0;

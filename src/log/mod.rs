@@ -36,12 +36,14 @@ pub mod reader;
 mod repair;
 mod replay;
 mod reserve;
+mod ring;
 pub(crate) mod rotate;
 pub mod scan;
 pub mod segment;
 mod settings;
 mod state;
 mod still;
+mod subscribe;
 mod sync;
 mod view;
 
@@ -58,6 +60,8 @@ pub use paths::Paths;
 pub use repair::{RepairReport, RepairStep};
 pub use settings::{OnEvent, Recovery, Settings};
 pub use state::{State, Unknown, Vocabulary};
+pub use subscribe::{DeliveredEvent, Delivery, Feed, Since, Subscription, Waker, Wakings};
+pub(crate) use subscribe::{Followers, Waited};
 pub(crate) use sync::poison_finding;
 
 pub use envelope::{Key, KeyKind};

@@ -391,6 +391,7 @@ impl Log {
             block.raise_position(WORD_DURABLE, end);
             block.wake(WORD_DURABLE, u32::MAX >> 1)
         });
+        self.ring_durable();
         Ok(self.durable.covers(lpos))
     }
 

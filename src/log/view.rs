@@ -42,14 +42,19 @@ pub(crate) struct Active {
 impl Active {
     pub(crate) fn open(vfs: &dyn Vfs, path: PathBuf, header: SegmentHeader, how: Open) -> Result<Self> {
         let file = vfs.open(&path, how).context("open", &path)?;
-        Ok(Active {
+        Ok(Active::of(file, path, header))
+    }
+
+    /// A segment that is open already.
+    pub(crate) fn of(file: Box<dyn VfsFile>, path: PathBuf, header: SegmentHeader) -> Self {
+        Active {
             salt: header.salt(),
             file,
             path,
             header,
             owns_bytes: AtomicBool::new(false),
             extender: Extender::default(),
-        })
+        }
     }
 
     pub(crate) fn owns_bytes(&self) -> bool {
@@ -448,9 +453,7 @@ impl View {
                     continue;
                 }
                 self.chain.push(*name);
-                let salt = header.salt();
-                let (owns_bytes, extender) = (AtomicBool::new(false), Extender::default());
-                self.enter(Active { file, path, header, salt, owns_bytes, extender }, false);
+                self.enter(Active::of(file, path, header), false);
                 return Ok(true);
             }
             if listed {

@@ -25,8 +25,9 @@ use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, FoldKind};
 use crate::log::{
-    BadMeta, Binding, BlobId, Consistency, Draft, Durability, Health, Housekeeping, KeepLock, Log, Mapping,
-    OnEvent, OpenReport, Paths, Receipt, Recovery, Settings, State, Vocabulary, WorkspaceMeta,
+    BadMeta, Binding, BlobId, Consistency, Draft, Durability, Followers, Health, Housekeeping, KeepLock, Log,
+    Mapping, OnEvent, OpenReport, Paths, Receipt, Recovery, Settings, Since, State, Subscription, Vocabulary,
+    WorkspaceMeta,
 };
 use crate::session::Session;
 use crate::vfs::os::Os;
@@ -509,7 +510,13 @@ impl Store {
             );
             return Err(Error::new(ErrorKind::Invalid { what: "options", why }, "open", &dir));
         }
-        Ok(Workspace { log, name: name.to_owned(), report, store: Arc::clone(&self.inner) })
+        Ok(Workspace {
+            log,
+            name: name.to_owned(),
+            report,
+            store: Arc::clone(&self.inner),
+            followers: Arc::default(),
+        })
     }
 
     /// Ends this handle. The session ends with the store's last handle and last workspace in this process.
@@ -523,6 +530,8 @@ pub struct Workspace {
     name: String,
     report: OpenReport,
     store: Arc<Inner>,
+    /// Subscriptions that were made through this handle or a clone of it.
+    followers: Arc<Followers>,
 }
 
 impl fmt::Debug for Inner {
@@ -592,6 +601,15 @@ impl Workspace {
         self.log.blob(id)
     }
 
+    /// Streams commits from some place on; see [`Log::subscribe`]. Waiting ends when this handle is closed, or it and its
+    /// last clone are dropped.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn subscribe(&self, since: Since) -> Result<Subscription> {
+        self.log.subscribe_with(since, &self.followers)
+    }
+
     /// Makes everything committed so far durable; see [`Log::flush`].
     ///
     /// # Errors
@@ -633,6 +651,7 @@ impl Workspace {
     /// # Errors
     /// As [`Log::flush`]. The handle is gone in any case.
     pub fn close(self) -> Result<()> {
+        self.followers.stop();
         self.log.settle()
     }
 }

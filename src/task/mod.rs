@@ -1,8 +1,9 @@
 //! Tasks: what a host calls. Rules judge under the lock, events go into the log, views answer.
 //!
 //! [`Tasks`] is one workspace's; [`TaskStore`] is all of a store's, and knows which workspace a task is at home in;
-//! [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in `rules`, pure.
+//! [`TaskChanges`] streams what changes; [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in `rules`, pure.
 
+mod changes;
 mod op;
 mod ownership;
 mod rules;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use changes::{TaskChange, TaskChanges, TaskCommit, TaskUpdate};
 pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
 pub use ownership::{Fault, Orphan};
 pub use store::{Located, TaskStore};

@@ -131,7 +131,7 @@ pub struct Process {
 /// The system calls on names, the clocks and randomness.
 ///
 /// # Concurrency
-/// All methods may be called from any thread. None but [`Vfs::sleep`] waits for another process.
+/// All methods may be called from any thread. None but [`Vfs::sleep`] and [`Vfs::doze`] waits for another process.
 pub trait Vfs: Debug + Send + Sync {
     /// Opens a file as `how` says.
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn VfsFile>>;
@@ -165,6 +165,10 @@ pub trait Vfs: Debug + Send + Sync {
     }
     /// Lets other threads and processes run for about this long; zero = yield.
     fn sleep(&self, time: Duration);
+    /// As [`Vfs::sleep`], but ends early when this thread is unparked, or has been.
+    fn doze(&self, time: Duration) {
+        self.sleep(time);
+    }
     /// Whether a failed sync is reported, once, to every descriptor of the file that was open when it failed. Where it
     /// is not, only the caller that met it knows.
     fn tells_all_of_failed_sync(&self) -> bool;
@@ -224,6 +228,8 @@ pub trait Words: Debug + Send + Sync {
     /// Waits until the word is [woken](Words::wake), at most about so long; returns at once if it is not this any more,
     /// and may return early for no reason. Where nobody can be woken it just takes the time.
     fn wait(&self, at: u64, word: u64, time: Duration);
+    /// Whether those who wait can be woken at all.
+    fn wakes(&self) -> bool;
     /// Wakes up to so many of those, of all processes, who wait for the word; returns how many, `None` where the system
     /// has no means for it.
     fn wake(&self, at: u64, count: u32) -> Option<usize>;

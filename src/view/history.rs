@@ -3,7 +3,7 @@
 use super::fold::{Head, fold_event};
 use super::task::Entry;
 use crate::event::{Event, Field, Item, StatusTable, Value, kinds};
-use crate::log::envelope::Commit;
+use crate::log::envelope::{Commit, Envelope, Preamble};
 use crate::log::{KeyKind, OpId, Revision, Seq};
 
 /// A field's change.
@@ -66,42 +66,44 @@ impl History {
             if envelope.key_kind != KeyKind::TASK || envelope.key != self.id {
                 continue;
             }
-            let event = Event::decode(&envelope).ok().flatten();
-            let empty = Item::default();
-            let before = self.entry.clone();
-            if let (Some(event), Revision(1..)) = (&event, envelope.revision) {
-                let head = Head { seq: envelope.seq, revision: envelope.revision };
-                let folded = fold_event(
-                    self.entry.take(),
-                    &self.id,
-                    head,
-                    event.clone(),
-                    &self.rules,
-                    None,
-                    &mut |_, _| {},
-                );
-                self.entry = Some(folded);
-            }
-            let item =
-                |entry: &Option<Entry>| entry.as_ref().and_then(Entry::live).map(|task| task.item.clone());
-            let (old, new) = (item(&before), item(&self.entry));
-            self.changes.push(Change {
-                seq: envelope.seq,
-                time: commit.preamble.time,
-                session: commit.preamble.session,
-                op_id: commit.preamble.operation.map(|operation| operation.op_id),
-                kind: envelope.kind,
-                revision: envelope.revision,
-                live: new.is_some(),
-                fields: difference(old.as_ref().unwrap_or(&empty), new.as_ref().unwrap_or(&empty)),
-                event,
-            });
+            let (id, rules) = (&self.id, &self.rules);
+            self.changes.push(step(&mut self.entry, id, &commit.preamble, &envelope, rules));
         }
     }
 
     /// All of it.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes
+    }
+}
+
+/// Folds one event of a task, and says what it changed.
+pub(super) fn step(
+    entry: &mut Option<Entry>,
+    id: &str,
+    preamble: &Preamble,
+    envelope: &Envelope<'_>,
+    rules: &StatusTable,
+) -> Change {
+    let event = Event::decode(envelope).ok().flatten();
+    let empty = Item::default();
+    let before = entry.clone();
+    if let (Some(event), Revision(1..)) = (&event, envelope.revision) {
+        let head = Head { seq: envelope.seq, revision: envelope.revision };
+        *entry = Some(fold_event(entry.take(), id, head, event.clone(), rules, None, &mut |_, _| {}));
+    }
+    let item = |entry: &Option<Entry>| entry.as_ref().and_then(Entry::live).map(|task| task.item.clone());
+    let (old, new) = (item(&before), item(entry));
+    Change {
+        seq: envelope.seq,
+        time: preamble.time,
+        session: preamble.session,
+        op_id: preamble.operation.map(|operation| operation.op_id),
+        kind: envelope.kind,
+        revision: envelope.revision,
+        live: new.is_some(),
+        fields: difference(old.as_ref().unwrap_or(&empty), new.as_ref().unwrap_or(&empty)),
+        event,
     }
 }
 

@@ -100,6 +100,11 @@ impl Index {
         }
     }
 
+    /// Every key of a task, live or deleted, in no order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&TaskId, &Entry)> {
+        self.tasks.iter()
+    }
+
     /// How many tasks live.
     pub fn len(&self) -> usize {
         self.live

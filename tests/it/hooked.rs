@@ -184,6 +184,9 @@ impl Words for HookedWords {
         (self.hook)(Op::Sleep, &self.path);
         self.words.wait(at, word, time);
     }
+    fn wakes(&self) -> bool {
+        self.words.wakes()
+    }
     fn wake(&self, at: u64, count: u32) -> Option<usize> {
         self.words.wake(at, count)
     }

@@ -46,6 +46,7 @@ mod process_power;
 mod process_replaced;
 #[cfg(target_os = "linux")]
 mod process_strace;
+mod process_subscribe;
 mod process_takeover;
 mod protocol;
 mod reads_beside;
@@ -58,6 +59,8 @@ mod sim_toy_log;
 mod simulated;
 mod spec_numbers;
 mod spec_store;
+mod subscribe;
+mod task_changes;
 mod task_crashes;
 mod task_model;
 mod task_ownership;

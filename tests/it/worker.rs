@@ -51,6 +51,9 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("tasker", crate::task_processes::writer),
         ("task_poller", crate::task_processes::poller),
         ("burster", crate::process_burst::burster),
+        ("pusher", crate::process_subscribe::pusher),
+        ("follower", crate::process_subscribe::follower),
+        ("sleeper", crate::process_subscribe::sleeper),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]

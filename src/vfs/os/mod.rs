@@ -133,6 +133,10 @@ impl Vfs for Os {
         }
     }
 
+    fn doze(&self, time: Duration) {
+        std::thread::park_timeout(time);
+    }
+
     fn tells_all_of_failed_sync(&self) -> bool {
         cfg!(target_os = "linux")
     }

@@ -104,6 +104,10 @@ impl Words for MappedWords {
         std::thread::sleep(time);
     }
 
+    fn wakes(&self) -> bool {
+        cfg!(all(target_os = "linux", target_endian = "little"))
+    }
+
     fn wake(&self, at: u64, count: u32) -> Option<usize> {
         #[cfg(target_os = "linux")]
         if let Some(half) = self.low_half(at) {

@@ -52,7 +52,9 @@ pub enum Op {
     /// [`Words::store`](crate::vfs::Words::store) or [`Words::raise`](crate::vfs::Words::raise). Reaches the disk at
     /// any time or never.
     Store,
-    /// [`Vfs::sleep`](crate::vfs::Vfs::sleep).
+    /// [`Words::wake`](crate::vfs::Words::wake).
+    Wake,
+    /// [`Vfs::sleep`](crate::vfs::Vfs::sleep) and [`Words::wait`](crate::vfs::Words::wait).
     Sleep,
 }
 

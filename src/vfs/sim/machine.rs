@@ -37,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) world: Mutex<World>,
     /// For the thread that runs a schedule: something ended.
     pub(crate) ended: Condvar,
+    /// Where time is real: somebody was woken.
+    pub(crate) rung: Condvar,
     /// Where clocks, sleep, randomness and process identity come from, if they are real.
     pub(crate) host: Option<Arc<dyn Vfs>>,
 }
@@ -74,6 +76,8 @@ pub(crate) struct World {
     /// The most locks that a process held when it synced a file.
     locks_at_sync: usize,
     pub(crate) sched: Option<Sched>,
+    /// Which processes wait for which words.
+    pub(crate) waiting: Vec<(usize, (Ino, u64))>,
 }
 
 /// What mapping a file gives.
@@ -215,8 +219,16 @@ impl SimMachine {
             counts: BTreeMap::new(),
             locks_at_sync: 0,
             sched: None,
+            waiting: Vec::new(),
         };
-        SimMachine { inner: Arc::new(Inner { world: Mutex::new(world), ended: Condvar::new(), host }) }
+        SimMachine {
+            inner: Arc::new(Inner {
+                world: Mutex::new(world),
+                ended: Condvar::new(),
+                rung: Condvar::new(),
+                host,
+            }),
+        }
     }
 
     /// Starts a process. Its calls run at once, from any thread, unless it was started by [`SimMachine::run`].
@@ -397,6 +409,7 @@ impl World {
         if let Some(state) = self.processes.get_mut(process) {
             state.alive = false;
         }
+        self.waiting.retain(|(waiting, _)| *waiting != process);
         let mut ids: Vec<u64> =
             self.opens.iter().filter(|(_, o)| o.process == process).map(|(id, _)| *id).collect();
         ids.sort_unstable();

@@ -317,6 +317,13 @@ impl Vfs for SimProcess {
         std::thread::yield_now();
     }
 
+    fn doze(&self, time: Duration) {
+        match &self.machine.inner.host {
+            Some(host) => host.doze(time),
+            None => self.sleep(time),
+        }
+    }
+
     fn tells_all_of_failed_sync(&self) -> bool {
         self.machine.inner.world.lock().profile == Profile::Linux
     }
@@ -564,15 +571,54 @@ impl Words for SimWords {
         self.change(Op::Store, at, |now| now.max(word));
     }
 
+    /// Between the look at the word and falling asleep nothing happens: both are the turn of this process.
     fn wait(&self, at: u64, word: u64, time: Duration) {
-        if self.load(at) == word {
-            self.file.process.sleep(time);
+        if self.load(at) != word {
+            return;
         }
+        let machine = &self.file.process.machine;
+        let place = (self.file.ino, at);
+        if machine.inner.host.is_some() {
+            let mut world = machine.inner.world.lock();
+            let mut now = [0; 8];
+            let read = world.disk.file(self.file.ino).map(|file| file.live.read(&mut now, at));
+            if read.is_ok() && u64::from_le_bytes(now) == word {
+                world.waiting.push((self.file.process.id, place));
+                machine.inner.rung.wait_for(&mut world, time);
+                world.waiting.retain(|waiting| *waiting != (self.file.process.id, place));
+            }
+            return;
+        }
+        machine.inner.world.lock().waiting.push((self.file.process.id, place));
+        self.file.process.sleep(time);
+        machine.inner.world.lock().waiting.retain(|waiting| *waiting != (self.file.process.id, place));
     }
 
-    /// Nobody can be woken: the simulated systems are the slower ones.
-    fn wake(&self, _at: u64, _count: u32) -> Option<usize> {
-        None
+    fn wakes(&self) -> bool {
+        let inner = &self.file.process.machine.inner;
+        inner.host.is_some() || inner.world.lock().profile == Profile::Linux
+    }
+
+    /// As Linux does; the other systems have no means for it.
+    fn wake(&self, at: u64, count: u32) -> Option<usize> {
+        let place = (self.file.ino, at);
+        let machine = &self.file.process.machine;
+        let woken = self.file.call(Op::Wake, at, 8, |world, _| {
+            if world.profile != Profile::Linux {
+                return Ok(None);
+            }
+            let mut woken = 0;
+            while woken < count as usize
+                && let Some(i) = world.waiting.iter().position(|(_, waited)| *waited == place)
+            {
+                let (process, _) = world.waiting.swap_remove(i);
+                scheduler::rouse(world, process);
+                woken += 1;
+            }
+            Ok(Some(woken))
+        });
+        machine.inner.rung.notify_all();
+        woken.ok().flatten()
     }
 }
 

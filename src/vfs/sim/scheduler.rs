@@ -449,6 +449,15 @@ pub(crate) fn leave(world: &mut World, process: usize) {
     pass_on(world);
 }
 
+/// Ends the sleep of a process.
+pub(crate) fn rouse(world: &mut World, process: usize) {
+    let Some(sched) = &mut world.sched else { return };
+    let slot = sched.slots.iter_mut().find(|slot| slot.process == process);
+    if let Some(slot) = slot.filter(|slot| matches!(slot.state, State::Asleep(_))) {
+        slot.state = State::Ready;
+    }
+}
+
 /// The step before a call.
 pub(crate) fn enter(world: &mut MutexGuard<'_, World>, process: usize, act: &Act<'_>) -> Turn {
     let clock = world.clock;

@@ -33,7 +33,7 @@ pub(super) fn segment(bytes: &[u8]) -> Outcome {
             if let Content::Commit(commit) = &located.content {
                 for event in commit.events() {
                     let workspace = header.log_id.to_string();
-                    lines.push_str(&event_line(&workspace, commit, head.seq, head.count, &event));
+                    lines.push_str(&event_line(&workspace, &commit.preamble, head.seq, head.count, &event));
                     lines.push('\n');
                     events += 1;
                 }

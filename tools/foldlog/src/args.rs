@@ -189,6 +189,12 @@ pub(crate) struct Dump {
     /// Print frames with their headers and offsets, control frames too, and what lies behind the end.
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Go on printing events as they come, from any process, until Ctrl-C (exit code 130) or until nobody reads stdout.
+    ///
+    /// Writes nothing and works on a read-only medium: it looks after pauses that grow to half a second. Where history is
+    /// rewound by a power cut, it says so on stderr and goes on. Workspaces that come into being meanwhile are not followed.
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) follow: bool,
 }
 
 /// `foldlog repair`.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use foldlog::Seq;
 use foldlog::event::{Event, kinds};
-use foldlog::log::envelope::{Commit, Envelope, KeyKind};
+use foldlog::log::envelope::{Envelope, KeyKind, Preamble};
 use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
 use foldlog::log::reader::Visit;
 use foldlog::log::scan::Content;
@@ -16,6 +17,7 @@ use crate::escape;
 use crate::event_json::{event_line, rfc3339};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::follow;
 use crate::out::Out;
 use crate::raw;
 use crate::target::{self, What};
@@ -28,18 +30,38 @@ pub(crate) fn run(global: &Global, verb: &Dump, out: &mut Out) -> Result<Exit, F
         None => What::Store(target::root(global)?),
     };
     match what {
+        What::File(_) if verb.follow => Err(Failure::usage(
+            "a segment's file cannot be followed: the log goes on in others",
+            "give its store or its workspace's folder",
+        )),
         What::File(path) => segment(&path, verb, out),
-        What::Workspace(dir) => workspace(&target::name_of(&dir), &dir, verb, false, out),
+        What::Workspace(dir) => {
+            let name = target::name_of(&dir);
+            let (exit, last) = workspace(&name, &dir, verb, false, out)?;
+            if !verb.follow {
+                return Ok(exit);
+            }
+            let root = dir.ancestors().nth(2).unwrap_or(&dir);
+            Ok(exit.worse(follow::run(&target::open(root)?, &[(name, last)], verb, out)?))
+        }
         What::Store(root) => {
             let store = target::open(&root)?;
             let subjects = target::subjects(&store, global)?;
             let (mut exit, several) = (Exit::Fine, subjects.len() > 1);
+            let mut ends = Vec::new();
             for subject in &subjects {
-                let done = workspace(&subject.name, &subject.dir, verb, several, out);
+                let mut keep = |(exit, last)| {
+                    ends.push((subject.name.clone(), last));
+                    exit
+                };
+                let done = workspace(&subject.name, &subject.dir, verb, several, out).map(&mut keep);
                 exit = exit.worse(one_of(several, done, out)?);
             }
             if subjects.is_empty() {
                 out.talk("the store has no workspace yet");
+            }
+            if verb.follow && !ends.is_empty() {
+                exit = exit.worse(follow::run(&store, &ends, verb, out)?);
             }
             Ok(exit)
         }
@@ -57,17 +79,19 @@ pub(crate) fn one_of(several: bool, done: Result<Exit, Failure>, out: &mut Out) 
     }
 }
 
-fn workspace(name: &str, dir: &Path, verb: &Dump, head: bool, out: &mut Out) -> Result<Exit, Failure> {
+/// Returns the last event's number too.
+fn workspace(name: &str, dir: &Path, verb: &Dump, head: bool, out: &mut Out) -> Result<(Exit, Seq), Failure> {
     if head && !out.json {
         out.line(&format!("workspace {name}"))?;
     }
-    let mut printer = Printer { name: Some(name), verb, out, segment: None, failed: None };
+    let mut printer = Printer { name: Some(name), verb, out, segment: None, failed: None, last: Seq(0) };
     let found = inspect::workspace(&Os, dir, &mut |visit| printer.visit(visit));
-    printer.done(found?)
+    let last = printer.last;
+    Ok((printer.done(found?)?, last))
 }
 
 fn segment(path: &Path, verb: &Dump, out: &mut Out) -> Result<Exit, Failure> {
-    let mut printer = Printer { name: None, verb, out, segment: None, failed: None };
+    let mut printer = Printer { name: None, verb, out, segment: None, failed: None, last: Seq(0) };
     let found = inspect::segment(&Os, path, &mut |visit| printer.visit(visit));
     printer.done(found?)
 }
@@ -81,6 +105,8 @@ struct Printer<'a> {
     /// The segment whose frames are being printed.
     segment: Option<foldlog::log::SegmentId>,
     failed: Option<Failure>,
+    /// The last number that any frame took.
+    last: Seq,
 }
 
 impl Printer<'_> {
@@ -92,6 +118,7 @@ impl Printer<'_> {
 
     fn print(&mut self, visit: &Visit<'_, '_>) -> Result<(), Failure> {
         let header = &visit.located.frame.header;
+        self.last = self.last.max(Seq((header.seq + u64::from(header.count)).saturating_sub(1)));
         if (header.seq + u64::from(header.count)).saturating_sub(1) < self.verb.from {
             return Ok(());
         }
@@ -117,14 +144,14 @@ impl Printer<'_> {
             if event.seq.0 + u64::from(event.takes) <= self.verb.from || !wanted(self.verb, &event) {
                 continue;
             }
-            let mut line = match self.out.json {
-                true => event_line(name, commit, header.seq, header.count, &event),
-                false => event_text(commit, &event),
-            };
-            if self.verb.decode && self.out.json && line.pop().is_some() {
-                task_json::raw("event", decoded::json(&event), &mut line);
-                line.push('}');
-            }
+            let line = event_of(
+                name,
+                self.verb,
+                self.out.json,
+                &commit.preamble,
+                (header.seq, header.count),
+                &event,
+            );
             self.out.line(&line)?;
         }
         Ok(())
@@ -162,15 +189,35 @@ impl Printer<'_> {
     }
 }
 
+/// The line of one event. `frame`: the commit's first number, and how many it takes.
+pub(crate) fn event_of(
+    workspace: &str,
+    verb: &Dump,
+    json: bool,
+    preamble: &Preamble,
+    frame: (u64, u16),
+    event: &Envelope<'_>,
+) -> String {
+    if !json {
+        return event_text(preamble, event);
+    }
+    let mut line = event_line(workspace, preamble, frame.0, frame.1, event);
+    if verb.decode && line.pop().is_some() {
+        task_json::raw("event", decoded::json(event), &mut line);
+        line.push('}');
+    }
+    line
+}
+
 /// Whether an event is one of the task and the kinds that were asked for.
-fn wanted(verb: &Dump, event: &Envelope<'_>) -> bool {
+pub(crate) fn wanted(verb: &Dump, event: &Envelope<'_>) -> bool {
     let of_task = |id: &String| event.key_kind == KeyKind::TASK && event.key == id;
     verb.task.as_ref().is_none_or(of_task) && (verb.kind.is_empty() || verb.kind.contains(&event.kind))
 }
 
 /// One event for people, on one line: what it says, and where this release cannot tell, its body.
-pub(crate) fn event_text(commit: &Commit<'_>, event: &Envelope<'_>) -> String {
-    let mut text = format!("{:>8}  {}  ", event.seq.0, rfc3339(commit.preamble.time));
+pub(crate) fn event_text(preamble: &Preamble, event: &Envelope<'_>) -> String {
+    let mut text = format!("{:>8}  {}  ", event.seq.0, rfc3339(preamble.time));
     let event_is = match event.kind {
         EVENT_ELIDED => return text + &format!("{} number(s) elided by compaction", event.takes),
         EVENT_NOTHING => {

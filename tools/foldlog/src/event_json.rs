@@ -5,18 +5,17 @@
 
 use std::fmt::Write;
 
-use foldlog::log::envelope::{Commit, Envelope, KeyKind};
+use foldlog::log::envelope::{Envelope, KeyKind, Preamble};
 use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
 
 /// The line of one event, without the line feed. `first` and `count` are those of the commit's frame.
 pub(crate) fn event_line(
     workspace: &str,
-    commit: &Commit<'_>,
+    preamble: &Preamble,
     first: u64,
     count: u16,
     event: &Envelope<'_>,
 ) -> String {
-    let preamble = &commit.preamble;
     let mut line = String::with_capacity(256 + 2 * event.body.len());
     let mut add = |piece: std::fmt::Arguments<'_>| line.write_fmt(piece).expect("a String takes any text");
     add(format_args!(

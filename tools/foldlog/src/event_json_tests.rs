@@ -24,7 +24,7 @@ fn lines(preamble: Preamble, count: u16, events: &[Envelope<'_>]) -> Vec<String>
     preamble.encode(&mut body);
     events.iter().for_each(|event| event.encode(&mut body));
     let commit = Commit::decode(7, count, &body).expect("a commit");
-    commit.events().map(|event| event_line("w", &commit, 7, count, &event)).collect()
+    commit.events().map(|event| event_line("w", &commit.preamble, 7, count, &event)).collect()
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod exit;
 mod failure;
 mod fields;
 mod finding;
+mod follow;
 mod help;
 mod history;
 mod hold;
@@ -40,6 +41,7 @@ mod task_json;
 mod tasks;
 mod tree;
 mod verify;
+mod watch;
 mod who;
 mod write;
 

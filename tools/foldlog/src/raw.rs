@@ -348,7 +348,7 @@ pub(crate) fn frame_text(visit: &Visit<'_, '_>) -> String {
                 text += &format!("\n    operation {}, had seen event {}", operation.op_id, operation.seen);
             }
             for event in commit.events() {
-                text += &format!("\n    {}", event_text(commit, &event).trim_start());
+                text += &format!("\n    {}", event_text(&commit.preamble, &event).trim_start());
             }
         }
         Content::Control(Control::Epoch { epoch }) => text += &format!("\n    epoch {epoch:016x}"),

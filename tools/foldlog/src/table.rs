@@ -23,6 +23,11 @@ pub(crate) fn width() -> Option<usize> {
     said.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0.into()))
 }
 
+/// How many lines the terminal has; `None` = stdout is none.
+pub(crate) fn height() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(_, height)| height.0.into())
+}
+
 /// Lines of a table whose cells are escaped. The first column is shortened where the width asks for it.
 pub(crate) fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let widest = |at: usize| {

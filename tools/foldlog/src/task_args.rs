@@ -36,6 +36,12 @@ pub(crate) struct Tasks {
     /// Begin behind this task, the `next` of the page before.
     #[arg(long, value_name = "NEXT")]
     pub(crate) after: Option<String>,
+    /// Go on showing the list as it changes, until Ctrl-C (exit code 130) or until nobody reads stdout.
+    ///
+    /// On a terminal the list is drawn anew. Elsewhere, and with --json, it is followed by a line for each task of it that
+    /// has changed: with --json that of the list, or {"id":ID,"gone":true,"workspace":NAME} if it is not in the list any more.
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// The orders of a list.

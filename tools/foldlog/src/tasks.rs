@@ -19,12 +19,13 @@ use crate::table::{self, Column};
 use crate::task_args::Tasks as Verb;
 use crate::task_json;
 use crate::tree;
+use crate::watch;
 
 /// A task in the list.
-struct Row {
+pub(crate) struct Row {
     /// Its home, by its place among those that were opened.
-    home: usize,
-    found: Snapshot,
+    pub(crate) home: usize,
+    pub(crate) found: Snapshot,
     /// Sums over it and all below it, where a tree is wanted.
     totals: Totals,
     depth: usize,
@@ -33,8 +34,8 @@ struct Row {
 }
 
 /// What is printed: rows in order, the number of all, and what the next page begins behind.
-struct Page {
-    rows: Vec<Row>,
+pub(crate) struct Page {
+    pub(crate) rows: Vec<Row>,
     total: usize,
     next: Option<String>,
 }
@@ -42,29 +43,43 @@ struct Page {
 /// Runs the verb.
 pub(crate) fn run(global: &Global, verb: &Verb, out: &mut Out) -> Result<Exit, Failure> {
     let mut homes = homes::look(global, out)?;
-    let page = page(&homes, verb)?;
-    if out.json {
-        for row in &page.rows {
-            let Some(home) = homes.all.get(row.home) else { continue };
-            let found = home.load(row.found.clone())?;
-            let tree = verb.tree.then_some((row.depth, &row.totals));
-            out.line(&task_json::task(&found, home.workspace().name(), tree))?;
-        }
-        let mut end = String::from("{");
-        task_json::raw("total", page.total, &mut end);
-        match &page.next {
-            Some(next) => task_json::text("next", next, &mut end),
-            None => task_json::raw("next", "null", &mut end),
-        }
-        out.line(&(end + "}"))?;
-    } else {
-        people(&homes, verb, &page, out)?;
+    if verb.watch {
+        homes::tell_unread(&mut homes, out);
+        return Ok(homes.exit.worse(watch::run(&homes, verb, out)?));
     }
+    let page = page(&homes, verb, verb.limit)?;
+    print(&homes, verb, &page, out)?;
     homes::tell_unread(&mut homes, out);
     Ok(homes.exit)
 }
 
-fn page(homes: &Homes, verb: &Verb) -> Result<Page, Failure> {
+/// Prints a list whole.
+pub(crate) fn print(homes: &Homes, verb: &Verb, page: &Page, out: &mut Out) -> Result<(), Failure> {
+    if !out.json {
+        return people(homes, verb, page, out);
+    }
+    for row in &page.rows {
+        let Some(home) = homes.all.get(row.home) else { continue };
+        out.line(&json(home, row, verb)?)?;
+    }
+    let mut end = String::from("{");
+    task_json::raw("total", page.total, &mut end);
+    match &page.next {
+        Some(next) => task_json::text("next", next, &mut end),
+        None => task_json::raw("next", "null", &mut end),
+    }
+    out.line(&(end + "}"))
+}
+
+/// The line of a task.
+pub(crate) fn json(home: &Tasks, row: &Row, verb: &Verb) -> Result<String, Failure> {
+    let found = home.load(row.found.clone())?;
+    let tree = verb.tree.then_some((row.depth, &row.totals));
+    Ok(task_json::task(&found, home.workspace().name(), tree))
+}
+
+/// The list as it is now.
+pub(crate) fn page(homes: &Homes, verb: &Verb, limit: Option<u32>) -> Result<Page, Failure> {
     let query = Query {
         status: verb.status,
         parent: verb.parent.clone(),
@@ -96,7 +111,7 @@ fn page(homes: &Homes, verb: &Verb) -> Result<Page, Failure> {
     }
     let total = rows.len();
     let rows = if verb.tree { in_tree(rows) } else { rows };
-    cut(rows, total, verb, homes)
+    cut(rows, total, verb, limit, homes)
 }
 
 /// Puts the lists of several workspaces into one order.
@@ -145,7 +160,13 @@ fn in_tree(rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// Leaves out what stands on other pages. Only tasks at the top count, and those below them go with them.
-fn cut(rows: Vec<Row>, total: usize, verb: &Verb, homes: &Homes) -> Result<Page, Failure> {
+fn cut(
+    rows: Vec<Row>,
+    total: usize,
+    verb: &Verb,
+    limit: Option<u32>,
+    homes: &Homes,
+) -> Result<Page, Failure> {
     let name = |row: &Row| {
         let id = row.found.task.id.as_str();
         match homes.all.get(row.home).filter(|_| homes.several()) {
@@ -165,7 +186,7 @@ fn cut(rows: Vec<Row>, total: usize, verb: &Verb, homes: &Homes) -> Result<Page,
         }
         while rows.next_if(|row| row.depth > 0).is_some() {}
     }
-    let limit = verb.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let limit = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     let (mut kept, mut tops, mut next) = (Vec::new(), 0, None);
     for row in rows {
         if row.depth == 0 {
@@ -226,7 +247,7 @@ fn people(homes: &Homes, verb: &Verb, page: &Page, out: &mut Out) -> Result<(), 
     Ok(())
 }
 
-fn cells(home: &Tasks, row: &Row, tree: bool, several: bool) -> Result<Vec<String>, Failure> {
+pub(crate) fn cells(home: &Tasks, row: &Row, tree: bool, several: bool) -> Result<Vec<String>, Failure> {
     /// How far a line is moved in at most: below that only its place says that it is further down.
     const INDENT_MAX: usize = 24;
     let task = &row.found.task;

@@ -10,6 +10,7 @@ mod cli_bad_input;
 mod cli_change;
 mod cli_demo;
 mod cli_dump;
+mod cli_follow;
 mod cli_help;
 mod cli_import;
 mod cli_live;
