@@ -400,8 +400,9 @@ fn second_lane_is_taken_when_the_first_hangs_and_not_before() {
     let run = machine.run(1, vec![program], &Plan::new());
     assert_eq!((run.panics(), &run.outcome), (vec![""; 0], &Outcome::Done), "{run}");
     let is_try_of = |call: &Call, lane: &str| call.op == Op::Lock && call.path.ends_with(lane);
+    // The one before is a look whether a sync is under way there.
     let second =
-        run.trace.iter().position(|call| is_try_of(call, "SYNC1")).expect("it is not waited for for ever");
+        run.trace.iter().rposition(|call| is_try_of(call, "SYNC1")).expect("it is not waited for for ever");
     let looks = run.trace.iter().take(second).filter(|call| is_try_of(call, "SYNC0")).count();
     assert!(looks > 3, "{looks} tries of the first lane before the second: {run}");
 }

@@ -38,7 +38,8 @@ pub(crate) fn run(global: &Global, verb: &Dump, out: &mut Out) -> Result<Exit, F
         What::Workspace(dir) => {
             let name = target::name_of(&dir);
             let (exit, last) = workspace(&name, &dir, verb, false, out)?;
-            if !verb.follow {
+            // Behind damage nothing comes.
+            if !verb.follow || exit == Exit::Damaged {
                 return Ok(exit);
             }
             let root = dir.ancestors().nth(2).unwrap_or(&dir);
@@ -51,7 +52,9 @@ pub(crate) fn run(global: &Global, verb: &Dump, out: &mut Out) -> Result<Exit, F
             let mut ends = Vec::new();
             for subject in &subjects {
                 let mut keep = |(exit, last)| {
-                    ends.push((subject.name.clone(), last));
+                    if exit != Exit::Damaged {
+                        ends.push((subject.name.clone(), last));
+                    }
                     exit
                 };
                 let done = workspace(&subject.name, &subject.dir, verb, several, out).map(&mut keep);

@@ -117,7 +117,7 @@ fn dump_of_a_damaged_log_ends_with_the_damage() {
     let fixture = Fixture::small();
     fixture.damage("body 4");
     let run = fixture.run(&["dump", "--follow", "--json"]).ends(4);
-    assert!(run.err.contains(r#""error":"damaged""#), "{}", run.err);
+    assert!(run.err.contains(r#""severity":"damage""#), "{}", run.err);
 }
 
 /// A reader that goes away ends it with 0, at the next line.
