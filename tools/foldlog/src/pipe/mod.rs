@@ -2,6 +2,7 @@
 //!
 //! Requests are answered in their order. What subscriptions bring comes between the answers. `docs/pipe.md` has the contract.
 
+mod follow;
 mod perform;
 mod request;
 
@@ -17,11 +18,12 @@ use crate::failure::Failure;
 use crate::out::Out;
 use crate::target;
 use crate::task_json::raw;
+use follow::Subscriptions;
 use perform::{Subject, splice};
 use request::{Request, invalid};
 
 /// Operations that follow a log.
-const FOLLOWS: [&str; 0] = [];
+const FOLLOWS: [&str; 2] = ["subscribe", "unsubscribe"];
 /// How many lines wait to be worked on before who sends them has to wait.
 const WAITING_MAX: usize = 64;
 
@@ -29,6 +31,8 @@ const WAITING_MAX: usize = 64;
 enum Input {
     /// A request, or what stands for one.
     Line(io::Result<String>),
+    /// What a subscription brings.
+    Event(String),
     /// No more requests come.
     End,
 }
@@ -43,14 +47,20 @@ pub(crate) fn run(global: &Global, verb: &Pipe, out: &mut Out) -> Result<Exit, F
     let store = TaskStore::open(target::root(global)?, options)?;
     let subject = Subject { store, workspace: global.workspace.clone() };
     let (send, receive) = mpsc::sync_channel(WAITING_MAX);
-    std::thread::spawn(move || read(&send));
+    let mut subscriptions = Subscriptions::default();
+    let lines = send.clone();
+    std::thread::spawn(move || read(&lines));
     while let Ok(input) = receive.recv() {
         match input {
             Input::End => break,
-            Input::Line(line) => answer(&subject, line, out)?,
+            Input::Event(line) => out.line(&line)?,
+            Input::Line(line) => answer(&subject, &mut subscriptions, &send, line, out)?,
         }
         out.flush()?;
     }
+    // Nobody hears them any more, so that none waits for room.
+    drop(receive);
+    subscriptions.end_all();
     for (_, home) in subject.store.homes()? {
         // One that cannot be read has nothing of ours to be settled.
         if let Ok(home) = home {
@@ -71,7 +81,13 @@ fn read(send: &SyncSender<Input>) {
     let _ = send.send(Input::End);
 }
 
-fn answer(subject: &Subject, line: io::Result<String>, out: &mut Out) -> Result<(), Failure> {
+fn answer(
+    subject: &Subject,
+    subscriptions: &mut Subscriptions,
+    send: &SyncSender<Input>,
+    line: io::Result<String>,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let line = match line {
         Ok(line) if line.trim().is_empty() => return Ok(()),
         Ok(line) => line,
@@ -82,9 +98,13 @@ fn answer(subject: &Subject, line: io::Result<String>, out: &mut Out) -> Result<
         Err(failure) => return out.line(&failed(id_of(&line).as_deref(), &failure)),
     };
     let id = request.id.map(serde_json::value::RawValue::get);
-    let done = subject
-        .perform(&request)
-        .and_then(|done| done.ok_or_else(|| invalid(format!("there is no operation {:?}", request.op))));
+    let done = match &*request.op {
+        "subscribe" => subject.home(&request).and_then(|home| subscriptions.begin(home, &request, send)),
+        "unsubscribe" => subscriptions.end(request.sub),
+        op => subject
+            .perform(&request)
+            .and_then(|done| done.ok_or_else(|| invalid(format!("there is no operation {op:?}")))),
+    };
     out.line(&match done {
         Ok(answer) => {
             let mut whole = String::from("{");
@@ -104,6 +124,11 @@ fn id_of(line: &str) -> Option<String> {
 
 /// `{"id",…}` and what every error has.
 fn failed(id: Option<&str>, failure: &Failure) -> String {
-    let json = failure.json();
-    format!("{{\"id\":{},{}", id.unwrap_or("null"), json.trim_start_matches('{'))
+    failed_with("id", id.unwrap_or("null"), failure)
+}
+
+fn failed_with(name: &str, value: &str, failure: &Failure) -> String {
+    let mut line = String::from("{");
+    raw(name, value, &mut line);
+    line + "," + failure.json().trim_start_matches('{')
 }

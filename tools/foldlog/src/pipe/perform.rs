@@ -71,7 +71,7 @@ impl Subject {
     }
 
     /// The workspace that the request names.
-    fn home(&self, request: &Request<'_>) -> Result<Tasks, Failure> {
+    pub(super) fn home(&self, request: &Request<'_>) -> Result<Tasks, Failure> {
         let text = self.named(request).ok_or_else(|| {
             invalid("which workspace is not said; name one by its folder, by key:NAME, or by its own name")
         })?;

@@ -63,7 +63,6 @@ pub(super) struct Request<'a> {
     pub(super) timeout_ms: Option<u64>,
     pub(super) from: Option<String>,
     pub(super) durable: bool,
-    pub(super) changes: bool,
     pub(super) sub: Option<u64>,
 }
 

@@ -177,6 +177,54 @@ fn looking_waiting_and_holding() {
     assert_eq!(fixture.look(&["who", "--json"]).json()[0]["state"], "dead");
 }
 
+/// Commits of any process come whole, once and in order, between the answers; from a cursor it goes on where it was.
+#[test]
+fn subscription_brings_what_any_process_commits() {
+    let fixture = Fixture::empty();
+    fixture.run(&["create", "t", "n=1", "--workspace", "key:k"]).ends(0);
+    let mut client = Client::of(&fixture, &["--workspace", "key:k"]);
+    let begun = client.ok(json!({"op": "subscribe", "from": "start"}));
+    assert_eq!(begun["sub"], 1);
+    let next = |client: &mut Client| -> Value { serde_json::from_str(&client.line()).unwrap() };
+    let first = next(&mut client);
+    let changes = &first["commit"]["changes"];
+    assert_eq!(
+        (&first["sub"], &changes[0]["id"], &changes[0]["kind"], changes.as_array().unwrap().len()),
+        (&json!(1), &json!("t"), &json!("created"), 1)
+    );
+    // Another process's.
+    fixture.run(&["set", "t", "n=2"]).ends(0);
+    let second = next(&mut client);
+    assert_eq!(second["commit"]["changes"][0]["changes"], json!([{"field": "n", "from": 1, "to": 2}]));
+    // Its own come as well, in whatever order with the answers to its requests.
+    client.send(r#"{"id":5,"op":"commit","ops":[{"op":"delegate","parent":"t","child":"c"},{"op":"attach","task":"c"}]}"#);
+    let (a, b) = (next(&mut client), next(&mut client));
+    let (answer, event) = if a.get("id").is_some() { (a, b) } else { (b, a) };
+    assert_eq!((&answer["id"], answer.get("error")), (&json!(5), None));
+    let told: Vec<_> = event["commit"]["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["id"].clone(), c["kind"].clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [("c", "created"), ("t", "delegated"), ("c", "attached")].map(|(id, kind)| (json!(id), json!(kind)))
+    );
+    assert_eq!(client.ok(json!({"op": "unsubscribe", "sub": 1})), json!({}));
+    client.fails(json!({"op": "unsubscribe", "sub": 1}), "invalid");
+    fixture.run(&["set", "t", "n=3"]).ends(0);
+    // From where it was: the one that it has missed, and nothing before.
+    let again = client.ok(json!({"op": "subscribe", "from": event["commit"]["cursor"], "durable": true}));
+    assert_eq!((&again["sub"], &again["cursor"]), (&json!(2), &event["commit"]["cursor"]));
+    let missed = next(&mut client);
+    assert_eq!((&missed["sub"], &missed["commit"]["durable"]), (&json!(2), &json!(true)));
+    assert_eq!(missed["commit"]["changes"][0]["changes"][0]["to"], 3);
+    client.fails(json!({"op": "subscribe", "from": "yesterday"}), "invalid");
+    client.fails(json!({"op": "subscribe", "workspace": "key:none"}), "not-found");
+    assert_eq!(client.ends(), Some(0), "whoever is subscribed keeps it from ending");
+}
+
 #[test]
 fn what_is_no_request_is_answered_and_nothing_else_suffers() {
     let fixture = Fixture::empty();
