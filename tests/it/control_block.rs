@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use foldlog::log::{LogId, control, format};
 use foldlog::vfs::sim::{
-    Call, Effect, Fault, Kill, Op, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess,
+    Effect, Fault, Kill, Op, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess,
 };
 use foldlog::vfs::{Open, Vfs, write_full};
 use foldlog::{ControlUse, Durability, ErrorKind, Mapping, Options, Seq, Status, Store, Workspace};
@@ -393,18 +393,18 @@ fn second_lane_is_taken_when_the_first_hangs_and_not_before() {
     let x = machine.process("x");
     let hanging = x.open(&paths(&x).sync0(), Open::Lock).unwrap();
     assert!(hanging.try_lock().unwrap());
+    let took = std::sync::Mutex::new(Duration::ZERO);
     let program = Program::new("p", |process| {
         let (_store, workspace) = open_on(&process, options()).unwrap();
+        let before = process.monotonic();
         assert!(put(&workspace, Durability::Durable, "a", "1").unwrap().durable);
+        *took.lock().unwrap() = process.monotonic() - before;
     });
     let run = machine.run(1, vec![program], &Plan::new());
     assert_eq!((run.panics(), &run.outcome), (vec![""; 0], &Outcome::Done), "{run}");
-    let is_try_of = |call: &Call, lane: &str| call.op == Op::Lock && call.path.ends_with(lane);
-    // The one before is a look whether a sync is under way there.
-    let second =
-        run.trace.iter().rposition(|call| is_try_of(call, "SYNC1")).expect("it is not waited for for ever");
-    let looks = run.trace.iter().take(second).filter(|call| is_try_of(call, "SYNC0")).count();
-    assert!(looks > 3, "{looks} tries of the first lane before the second: {run}");
+    // By the simulated clock: five looks, 200 µs apart.
+    let took = took.into_inner().unwrap();
+    assert!((Duration::from_micros(800)..Duration::from_millis(50)).contains(&took), "{took:?}: {run}");
 }
 
 /// One in 65,536 random words passes its check; in a block that does not say any more whose it is, none counts.
