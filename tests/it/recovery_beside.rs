@@ -20,10 +20,13 @@ const B: Durability = Durability::Buffered;
 /// What happens before a call, once.
 type Interlude = Box<dyn FnOnce() + Send>;
 
+/// The call before which it comes, on what path, and what comes.
+type Awaited = (Op, &'static str, Interlude);
+
 /// A process in the middle of whose calls something else can be done by others.
 struct Stage {
     machine: SimMachine,
-    next: Arc<Mutex<Option<(Op, &'static str, Interlude)>>>,
+    next: Arc<Mutex<Option<Awaited>>>,
     _store: Store,
     ws: Workspace,
 }
