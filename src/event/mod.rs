@@ -27,8 +27,9 @@ pub use value::Value;
 use crate::log::envelope::Envelope;
 use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent};
 use body::{
-    AbandonedV1, AttachedV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1, FieldV1, FinishedV1, ImportedV1, LinkedV1, NameV1,
-    PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1, WorkspaceBoundV1,
+    AbandonedV1, AttachedV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1, FieldV1,
+    FinishedV1, ImportedV1, LinkedV1, NameV1, PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1,
+    StatusChangedV1, ValueV1, WorkspaceBoundV1,
 };
 
 /// What made a status change.

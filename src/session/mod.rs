@@ -16,8 +16,8 @@ mod liveness;
 mod probe;
 
 pub use info::{Info, Listing};
-pub use liveness::{Entry, Liveness, Probe, all, find, has_witness, live, name_holders, sweep};
 pub(crate) use liveness::is_listed_by_others;
+pub use liveness::{Entry, Liveness, Probe, all, find, has_witness, live, name_holders, sweep};
 
 /// A session's info is never longer.
 const INFO_LEN_MAX: usize = 64 << 10;
@@ -190,13 +190,18 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends the session. Where it has taken part in a log, `.dead` stays as the proof of its end, and `.info` says whose.
+    /// Ends the session. Where it has taken part in a log, or may own anything there, `.dead` stays as the proof of its end,
+    /// and `.info` says whose.
     fn drop(&mut self) {
         if self.vfs.forks() != self.forks {
             return; // the parent's; its descriptor was closed by the fork handler
         }
         let named = |end: &str| self.dir.join(format!("{}.{end}", self.name));
-        let took_part = !self.info.lock().listings.is_empty();
+        let took_part = {
+            let info = self.info.lock();
+            // What it owns must find the proof, whether or not it could list itself as a witness.
+            !(info.listings.is_empty() && info.owns.is_empty())
+        };
         // Names first: an opener must never find the file free under its name while nothing proves it dead.
         if took_part {
             let _ = self.vfs.rename(&named("lock"), &named("dead"), Existing::Keep);

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value};
+use crate::event::{
+    Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value,
+};
 use crate::log::format::MAX_BODY;
 use crate::log::{Durability, Expect, Key, Log, OpId, Revision, Seq};
 

@@ -1,6 +1,6 @@
 //! Who runs a task: fences, dead and living owners, and the repair of what the dead have left.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
+#![expect(clippy::unwrap_used, reason = "a test, all of it")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use foldlog::log::{Durability, Seq};
 use foldlog::session::Liveness;
 use foldlog::task::{CommitOptions, Fault, ImportRecord, Op, TaskStore, Tasks};
 use foldlog::vfs::Vfs;
-use foldlog::vfs::sim::{CrashModel, DiskState, Effect, Fault as Broken, Op as Call, Profile, Rng, SimMachine, SimProcess};
+use foldlog::vfs::sim::{
+    CrashModel, DiskState, Effect, Fault as Broken, Op as Call, Profile, Rng, SimMachine, SimProcess,
+};
 use foldlog::{ErrorKind, OpId, Store};
 
 use super::simulated::{ROOT, folder, options, place};
@@ -69,7 +71,8 @@ fn delegating(machine: &SimMachine, label: &str) -> (Window, Fence, Fence) {
     let window = window(machine, label);
     window.create(r#"{"id":"p"}"#);
     let parent = window.attach("p");
-    let ops = vec![Op::Delegate { parent: id("p"), child: item(r#"{"id":"c"}"#) }, Op::Attach { id: id("c") }];
+    let ops =
+        vec![Op::Delegate { parent: id("p"), child: item(r#"{"id":"c"}"#) }, Op::Attach { id: id("c") }];
     let child = window.tasks.commit(ops, BUFFERED).unwrap().fence(&id("c")).unwrap();
     (window, parent, child)
 }
@@ -215,13 +218,36 @@ fn second_window_repairs_nothing_that_lives_and_the_next_open_all_that_is_dead_o
 fn of_a_chain_the_innermost_is_repaired_and_nothing_more_by_later_opens() {
     let machine = machine();
     let (a, ..) = delegating(&machine, "a");
-    let ops = vec![Op::Delegate { parent: id("c"), child: item(r#"{"id":"g"}"#) }, Op::Attach { id: id("g") }];
+    let ops =
+        vec![Op::Delegate { parent: id("c"), child: item(r#"{"id":"g"}"#) }, Op::Attach { id: id("g") }];
     let _ = a.tasks.commit(ops, BUFFERED).unwrap();
     machine.kill(&a.process);
     for n in 0..3 {
         let b = window(&machine, &format!("b{n}"));
         let statuses = ["p", "c", "g"].map(|task| b.status(task));
         assert_eq!(statuses, [Status::Delegated, Status::Active, Status::Interrupted], "open {n}");
+    }
+}
+
+/// The runners of a chain were two, both dead: the first open freed the middle and left its dead owner, so that the second open
+/// took the middle for another orphan.
+#[test]
+fn of_a_chain_with_many_dead_runners_the_innermost_is_repaired_and_nothing_more_by_later_opens() {
+    let machine = machine();
+    let top = window(&machine, "top");
+    top.create(r#"{"id":"p"}"#);
+    let _ = top.tasks.delegate(&id("p"), item(r#"{"id":"c"}"#), BUFFERED).unwrap();
+    let (middle, innermost) = (window(&machine, "middle"), window(&machine, "innermost"));
+    middle.attach("c");
+    let _ = middle.tasks.delegate(&id("c"), item(r#"{"id":"g"}"#), BUFFERED).unwrap();
+    innermost.attach("g");
+    machine.kill(&middle.process);
+    machine.kill(&innermost.process);
+    for n in 0..3 {
+        let b = window(&machine, &format!("b{n}"));
+        let statuses = ["p", "c", "g"].map(|task| b.status(task));
+        assert_eq!(statuses, [Status::Delegated, Status::Active, Status::Interrupted], "open {n}");
+        assert_eq!(["p", "c", "g"].map(|task| b.owner(task)), [None; 3]);
     }
 }
 
@@ -295,7 +321,9 @@ fn every_case_of_an_old_layout_is_mended_on_request_alone() {
 fn faults_of_a_parent_are_mended_once_its_own_session_is_dead() {
     let machine = machine();
     let a = window(&machine, "a");
-    for text in [r#"{"id":"p","status":"delegated","awaitingChildId":"c"}"#, r#"{"id":"c","status":"completed"}"#] {
+    for text in
+        [r#"{"id":"p","status":"delegated","awaitingChildId":"c"}"#, r#"{"id":"c","status":"completed"}"#]
+    {
         let item = item(text);
         let id = TaskId::new(&item.text(&Field::Id).unwrap()).unwrap();
         let record = ImportRecord { id, item, source: "old".into(), weak: vec![], evidence: vec![] };
@@ -334,7 +362,10 @@ fn owner_whose_files_are_gone_is_unknown_and_keeps_what_it_owns_until_it_is_aban
         "what it said when it began to write: {error}"
     );
     let _ = b.tasks.abandon(&id("c"), BUFFERED).unwrap();
-    assert_eq!((b.status("p"), b.status("c"), b.attach("c").session), (Status::Active, Status::Interrupted, b.session()));
+    assert_eq!(
+        (b.status("p"), b.status("c"), b.attach("c").session),
+        (Status::Active, Status::Interrupted, b.session())
+    );
 }
 
 /// What is owned after a power cut finds the proof of its owner's death, wherever the cut was.
@@ -425,15 +456,100 @@ fn files_of_the_dead_stay_while_anything_is_theirs_and_go_then() {
     assert_eq!(told, [("a", Liveness::Dead), ("b", Liveness::Alive)]);
     assert_eq!(b.tasks.owned_by(session).unwrap(), [id("t")]);
     let _ = b.attach("t");
+    // A power cut could give it back to a.
+    let other = window(&machine, "other");
+    assert_eq!(dead(&other.process), 1);
+    drop((other.tasks, other.store));
+    b.tasks.workspace().flush().unwrap();
     machine.kill(&b.process);
     // The next open finds that nothing is a's any more; t is b's.
     let c = window(&machine, "c");
     assert_eq!(dead(&c.process), 1);
     assert_eq!(c.store.store().liveness(session).unwrap().0, Liveness::Unknown);
     assert_eq!(c.store.store().liveness(b.session()).unwrap().0, Liveness::Dead);
-    let _ = c.tasks.abandon(&id("t"), BUFFERED).unwrap();
+    let _ = c.tasks.abandon(&id("t"), Durability::Durable).unwrap();
     let d = window(&machine, "d");
     assert_eq!(dead(&d.process), 0);
+}
+
+/// A task was given away by a commit that was not durable, and the files of its dead owner were removed: a power cut took back
+/// the one and not the other, and nobody could ever prove that the owner was dead.
+#[test]
+fn proof_of_death_goes_no_earlier_than_what_made_it_needless_is_durable() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    let fence = a.attach("t");
+    a.tasks.workspace().flush().unwrap();
+    machine.kill(&a.process);
+    machine.sync_all();
+    let b = window(&machine, "b");
+    let _ = b.tasks.abandon(&id("t"), BUFFERED).unwrap();
+    drop(window(&machine, "c"));
+    let (mut rng, mut given_back) = (Rng::new(1), 0);
+    for disk in machine.disk().crash_states_with(&CrashModel::adversarial(), 200, &mut rng) {
+        let machine = SimMachine::from_disk(&disk, 2);
+        let d = window(&machine, "d");
+        if d.owner("t").is_some() {
+            given_back += 1;
+            assert_eq!(d.owner("t"), Some(fence));
+            let liveness = d.store.store().liveness(fence.session).unwrap().0;
+            assert_eq!(liveness, Liveness::Dead, "{}", disk.origin());
+        }
+        let _ = d.attach("t");
+    }
+    assert!(given_back > 0, "the cut took nothing back");
+}
+
+/// The owner was killed between writing its attachment and telling of it; somebody who believed the tail word found nothing
+/// that was the dead one's, and removed the proof of its end.
+#[test]
+fn proof_of_death_stays_for_an_attachment_that_nobody_was_told_of() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    a.tasks.workspace().flush().unwrap();
+    let b = window(&machine, "b");
+    let session = a.session();
+    machine.fault(Broken::on(Call::Write, Effect::DoneButFails).path(".seg").process("a").deadly());
+    let killed =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.tasks.attach(&id("t"), BUFFERED)));
+    assert!(killed.is_err() && !a.process.is_alive());
+    // Another workspace is opened, and the files of the dead are looked through.
+    let _ = b.store.home(&foldlog::Place::Key("another".into())).unwrap();
+    b.create(r#"{"id":"u"}"#);
+    assert_eq!(b.owner("t").map(|fence| fence.session), Some(session), "it stands in the log");
+    assert_eq!(b.store.store().liveness(session).unwrap().0, Liveness::Dead);
+    let _ = b.attach("t");
+}
+
+/// A session that could not list itself as a witness ended, and left nothing by which anybody could tell that it had.
+#[test]
+fn owner_that_ends_without_having_listed_itself_leaves_the_proof_of_its_end() {
+    let machine = machine();
+    window(&machine, "founder").create(r#"{"id":"t"}"#);
+    let a = window(&machine, "a");
+    // Its info is written once more before it may own anything, and then when it lists itself.
+    machine.fault(Broken::on(Call::Rename, Effect::Eio).path(".info").process("a").nth(2).always());
+    let fence = a.attach("t");
+    drop((a.tasks, a.store));
+    machine.clear_faults();
+    let b = window(&machine, "b");
+    assert_eq!(b.store.store().liveness(fence.session).unwrap().0, Liveness::Dead);
+    let _ = b.attach("t");
+}
+
+#[test]
+fn request_of_a_session_that_is_dead_gives_its_fence_to_nobody_else() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    let once = CommitOptions::from(BUFFERED).op_id(OpId([7; 16]));
+    let _ = a.tasks.attach(&id("t"), once.clone()).unwrap();
+    machine.kill(&a.process);
+    let b = window(&machine, "b");
+    assert_eq!(code(b.tasks.attach(&id("t"), once)), "refused", "whoever holds it is dead");
+    assert_eq!(b.attach("t").session, b.session());
 }
 
 #[test]
