@@ -32,6 +32,7 @@ mod legacy_source;
 mod linux_only;
 mod model_frames;
 mod open_cases;
+mod ownership_model;
 mod process_burst;
 mod process_create;
 #[cfg(target_os = "linux")]
