@@ -76,4 +76,22 @@ mod tests {
             assert_eq!(bad.parse::<Fence>().map_err(|e| e.code()), Err("invalid"), "{bad:?}");
         }
     }
+
+    proptest::proptest! {
+        /// Whatever is read as a fence is written back as the same one, and spelled as it was but for case and zeros in front.
+        #[test]
+        fn any_text_is_a_fence_or_invalid(text in "[0-9a-fA-F.+ \\PC]{0,40}|0{0,3}[0-9]{1,20}\\.[0-9a-fA-F]{16}") {
+            match text.parse::<Fence>() {
+                Ok(fence) => {
+                    assert_eq!(fence.to_string().parse::<Fence>().unwrap(), fence);
+                    assert_ne!(fence.session, 0);
+                    let (number, session) = text.split_once('.').unwrap();
+                    let plain = number.trim_start_matches('0');
+                    let plain = if plain.is_empty() { "0" } else { plain };
+                    assert_eq!(fence.to_string(), format!("{plain}.{}", session.to_ascii_lowercase()));
+                }
+                Err(e) => assert_eq!(e.code(), "invalid", "{text:?}"),
+            }
+        }
+    }
 }

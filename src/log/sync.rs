@@ -17,6 +17,7 @@ use super::lanes::{Belief, UNDER_LOCK};
 use super::lock::Held;
 use super::paths::Paths;
 use super::segment::HEADER_LEN;
+use super::state::State;
 use super::view::{Active, View};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::{FairMutex, RwLockWriteGuard};
@@ -202,6 +203,29 @@ impl Log {
         self.make_durable(end, seq)?;
         self.durable.sync_at.clear(due);
         Ok(())
+    }
+
+    /// Hands out the state as the bytes have it now, whatever the tail word says, if all of it is known to be durable
+    /// already; waits for nobody to make it so.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub(crate) fn read_durable<T>(&self, look: impl FnOnce(&State) -> T) -> Result<Option<T>> {
+        self.check_fork()?;
+        self.look_at_bytes()?;
+        let (end, vouched) = {
+            let view = self.view.read();
+            (view.end_lpos(), view.vouched >= view.state.last().0)
+        };
+        if self.check_poison_word().is_err()
+            || !(vouched || self.durable.covers(end) || self.is_told_durable(end)?)
+        {
+            return Ok(None);
+        }
+        let view = self.view.read();
+        // Somebody may have committed meanwhile.
+        let still = if vouched { view.end_lpos() == end } else { self.durable.covers(view.end_lpos()) };
+        Ok(still.then(|| look(&view.state)))
     }
 
     /// As [`Log::flush`], and so that this process can vouch for it.

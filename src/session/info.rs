@@ -137,3 +137,73 @@ fn text(b: &mut &[u8]) -> Option<String> {
     *b = rest;
     String::from_utf8(head.to_vec()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn info() -> impl Strategy<Value = Info> {
+        let listing = (any::<[u8; 16]>(), any::<u64>(), any::<u128>())
+            .prop_map(|(log, device, inode)| Listing { log, control: FileId { device, inode } });
+        let who = (any::<u32>(), any::<u64>(), any::<u64>(), "\\PC{0,12}", "\\PC{0,40}");
+        let logs =
+            (proptest::collection::vec(listing, 0..4), proptest::collection::vec(any::<[u8; 16]>(), 0..4));
+        (who, logs).prop_map(|((pid, session, started, version, label), (listings, owns))| Info {
+            pid,
+            session,
+            started,
+            version,
+            label,
+            listings,
+            owns,
+        })
+    }
+
+    /// The same bytes with a length and a checksum that fit.
+    fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let len = u32::try_from(bytes.len() + 4).unwrap().to_le_bytes();
+        if let Some(place) = bytes.get_mut(8..12) {
+            place.copy_from_slice(&len);
+        }
+        let crc = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn any_info_comes_back_and_no_other_bytes_do(info in info(), at in any::<prop::sample::Index>(), bit in 0..8) {
+            let bytes = info.encode();
+            prop_assert_eq!(Info::decode(&bytes), Some(info));
+            let cut = at.index(bytes.len());
+            prop_assert_eq!(Info::decode(&bytes[..cut]), None);
+            let mut flipped = bytes.clone();
+            flipped[cut] ^= 1_u8 << bit;
+            prop_assert_eq!(Info::decode(&flipped), None);
+            prop_assert_eq!(Info::decode(&[&bytes[..], &[0]].concat()), None);
+        }
+
+        /// Bytes that somebody has made, checksum and all: an info or none, and one that is written as it was read.
+        #[test]
+        fn any_bytes_are_an_info_or_none(
+            tail in proptest::collection::vec(any::<u8>(), 0..200),
+            info in info(),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            prop_assert_eq!(Info::decode(&tail), None);
+            let head = [&MAGIC[..], &[0; 4], &LAYOUT.to_le_bytes(), &tail].concat();
+            let mut changed = info.encode();
+            changed.truncate(changed.len() - 4);
+            let at = at.index(changed.len());
+            changed[at] = byte;
+            for bytes in [sealed(head), sealed(changed)] {
+                if let Some(info) = Info::decode(&bytes) {
+                    prop_assert_eq!(info.encode(), bytes);
+                }
+            }
+        }
+    }
+}

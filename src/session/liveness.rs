@@ -165,7 +165,8 @@ pub fn all(vfs: &dyn Vfs, dir: &Path, probe: Probe) -> Result<Vec<Entry>> {
 /// A few milliseconds for a live session.
 pub fn find(vfs: &dyn Vfs, dir: &Path, session: u64, probe: Probe) -> Result<(Liveness, Option<Info>)> {
     let suffix = format!("-{session:016x}");
-    // Between the list and the look it may end and change its name; never more than once.
+    // Between the list and the look it may end and change its name, never more than once; and a list that is made while
+    // it does may have neither name.
     for _ in 0..3 {
         let entries = vfs.list(dir).context("list", dir)?;
         let named = |end: &str| {
@@ -175,7 +176,7 @@ pub fn find(vfs: &dyn Vfs, dir: &Path, session: u64, probe: Probe) -> Result<(Li
         if let Some(name) = named(".dead") {
             return Ok((Liveness::Dead, Some(read_info(vfs, dir, name))));
         }
-        let Some(name) = named(".lock") else { return Ok((Liveness::Unknown, None)) };
+        let Some(name) = named(".lock") else { continue };
         let liveness = match look_at(vfs, dir, name, probe) {
             Ok(Lock::Taken) => Liveness::Alive,
             Ok(Lock::Free) => Liveness::Dead,

@@ -12,7 +12,7 @@ use super::rules::{Plan, refuse, refused};
 use super::{Asked, CommitOptions, Committed, Op, Tasks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Cause, Event, Fence, Field, Status, TaskId, Value};
-use crate::log::{Durability, Receipt};
+use crate::log::{Durability, Receipt, Status as Health};
 use crate::session::{Info, Liveness};
 use crate::view::{Index, Task};
 
@@ -197,6 +197,10 @@ impl Plan<'_> {
     }
 }
 
+fn owned_in(index: &Index, session: u64) -> impl Iterator<Item = &Arc<Task>> {
+    index.tasks().filter(move |task| task.owner().is_some_and(|owner| owner.session == session))
+}
+
 fn freed(cause: Cause) -> Event {
     Event::StatusChanged { from: Status::Delegated, to: Status::Active, cause }
 }
@@ -250,16 +254,18 @@ impl Tasks {
     /// Attached again by the same session it gets a new fence: what an earlier instance still saves is refused.
     ///
     /// # Errors
-    /// [`ErrorKind::Owned`] if another session holds it that is not proven dead; as [`Tasks::commit`].
+    /// [`ErrorKind::Owned`] if another session holds it that is not proven dead; [`ErrorKind::Refused`] if this very request
+    /// was applied before, by another session: that one holds it, not this. As [`Tasks::commit`].
     ///
     /// # Blocking
     /// As [`Tasks::commit`]; a few milliseconds more to ask whether another session lives.
     pub fn attach(&self, id: &TaskId, options: impl Into<CommitOptions>) -> Result<(Fence, Committed)> {
         let committed = self.commit(vec![Op::Attach { id: id.clone() }], options)?;
+        let me = self.log().session().map_or(0, |session| session.id());
         match committed.fence(id) {
-            Some(fence) => Ok((fence, committed)),
-            // Only a request that was applied before, and whose events have been compacted since, could come here.
-            None => Err(Error::refused(format!("{id} was attached by this request before; attach it anew"))),
+            Some(fence) if fence.session == me => Ok((fence, committed)),
+            // Only a request that was applied before could come here, and was another session's, or has no events any more.
+            _ => Err(Error::refused(format!("{id} was attached by this request before; attach it anew"))),
         }
     }
 
@@ -351,9 +357,13 @@ impl Tasks {
         let Ok(orphans) = self.orphans() else { return };
         for orphan in orphans.into_iter().filter(|orphan| orphan.dead) {
             let mend = Op::Mend { parent: orphan.parent, unowned: false };
-            let who =
-                Who { dead: orphan.owner.iter().map(|owner| owner.session).collect(), ..Who::default() };
-            match self.commit_if_free(mend, who) {
+            // The parent's owner too: of a chain whose runners are dead the innermost is mended, and nothing more later.
+            let asked = self.read(|_, index| concerned(index, std::slice::from_ref(&mend)));
+            let mended = match asked.and_then(|sessions| self.who(&sessions)) {
+                Ok(who) => self.commit_if_free(mend, who),
+                Err(e) => Some(Err(e)),
+            };
+            match mended {
                 Some(Ok(_)) => {}
                 Some(Err(e)) if !matches!(e.kind(), ErrorKind::Busy { .. }) => {}
                 _ => self.left.store(true, Ordering::Release),
@@ -372,14 +382,21 @@ impl Tasks {
     /// As [`crate::log::Log::read`].
     pub fn owned_by(&self, session: u64) -> Result<Vec<TaskId>> {
         self.read(|_, index| {
-            let mut owned: Vec<TaskId> = index
-                .tasks()
-                .filter(|task| task.owner().is_some_and(|owner| owner.session == session))
-                .map(|task| task.id.clone())
-                .collect();
+            let mut owned: Vec<TaskId> = owned_in(index, session).map(|task| task.id.clone()).collect();
             owned.sort_unstable();
             owned
         })
+    }
+
+    /// Whether nothing is a dead session's any more, and never will be again, whatever a power cut takes back: by the bytes of
+    /// the log, all of which are durable. Where that cannot be said without waiting, it is not said.
+    pub(super) fn is_rid_of(&self, session: u64) -> bool {
+        let rid = |index: &Index| owned_in(index, session).next().is_none();
+        let log = self.log();
+        log.health().status == Health::Healthy
+            && log
+                .read_durable(|state| state.folded::<Index>().is_some_and(rid))
+                .is_ok_and(|rid| rid == Some(true))
     }
 
     /// Asks for each of these sessions whether it is proven dead.

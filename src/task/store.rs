@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{CommitOptions, Committed, Op, Snapshot, TaskExpect, Tasks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Field, Item, TaskId, vocabulary};
-use crate::log::{Seq, Status};
+use crate::log::Seq;
 use crate::session::Info;
 use crate::store::{Options, Place, Store};
 use crate::view::Index;
@@ -104,10 +104,7 @@ impl TaskStore {
             self.homes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let keeps = |log: &[u8; 16], session| {
             let home = homes.iter().find(|home| home.log().meta().log_id.0 == *log);
-            !home.is_some_and(|home| {
-                home.log().health().status == Status::Healthy
-                    && home.owned_by(session).is_ok_and(|owned| owned.is_empty())
-            })
+            !home.is_some_and(|home| home.is_rid_of(session))
         };
         let owns = |info: Option<&Info>| {
             info.is_none_or(|info| info.owns.iter().any(|log| keeps(log, info.session)))

@@ -34,6 +34,7 @@ mod linux_only;
 mod model_frames;
 mod open_bounded;
 mod open_cases;
+mod ownership_model;
 mod process_burst;
 mod process_create;
 #[cfg(target_os = "linux")]

@@ -2,32 +2,54 @@
 //!
 //! The reference ([`Reference`]) holds, for each id, its fields as pairs of name and JSON text, and knows the rules from
 //! their description, not from the code: it has no events, no index and no undo. After each commit the answer, every
-//! item's text, every revision, the tombstones, the children, lists in every order and the sums are compared; in the end
-//! a second process that replays everything, and one that took up the second half only.
+//! item's text, every revision, every owner, the tombstones, the children, lists in every order and the sums are compared;
+//! in the end a second process that replays everything, and one that took up the second half only.
+//!
+//! Three windows commit, two of which die now and then, and some commits fail at the disk: then all is as it was.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
 
 use std::path::Path;
 use std::sync::Arc;
 
-use foldlog::event::{Field, Item, Patch, Status, StatusTable, TaskId, Value};
+use foldlog::event::{Fence, Field, Item, Patch, Status, StatusTable, TaskId, Value};
 use foldlog::task::{
     CommitOptions, Committed, ImportOutcome, ImportRecord, Op, TaskExpect, TaskStore, Tasks,
 };
-use foldlog::vfs::sim::{Profile, SimMachine};
+use foldlog::vfs::sim::{Effect, Fault as Broken, Op as Call, Profile, SimMachine, SimProcess};
 use foldlog::view::{Query, Sort};
 use foldlog::{Durability, Housekeeping, OpId, Options, Place, Revision, Store, Token};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestError, TestRunner};
 
-use crate::task_reference::{Cmd, Expected, IDS, ImportSaid, Members, Reference, TABLES, json};
+use crate::task_reference::{Cmd, Expected, Held, IDS, ImportSaid, Members, Reference, TABLES, json};
 
-/// What one commit asks for.
+/// What one commit asks for. Of its fences, and of those its detachments name, first the place among those that were given
+/// for the task, the newest being 0; then what stands there.
 #[derive(Clone, Debug)]
 struct Request {
+    by: usize,
     cmds: Vec<Cmd>,
     expect: Vec<(usize, Expecting)>,
+    fences: Vec<(usize, Held)>,
     op_id: Option<u8>,
+}
+
+impl Request {
+    /// With fences that were really given.
+    fn settled(mut self, held: &[Vec<Held>]) -> Request {
+        let real = |id: usize, fence: &mut Held| {
+            let given = held[id].iter().rev().nth(fence.0 as usize);
+            *fence = given.copied().unwrap_or((1, 1));
+        };
+        for cmd in &mut self.cmds {
+            if let Cmd::Detach { id, fence } = cmd {
+                real(*id, fence);
+            }
+        }
+        self.fences.iter_mut().for_each(|(id, fence)| real(*id, fence));
+        self
+    }
 }
 
 /// An expectation, relative to what was seen.
@@ -44,9 +66,16 @@ enum Expecting {
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Request),
+    /// The same while the disk is full.
+    Failing(Request),
     /// The request of so many steps ago, as it was.
     Again(usize),
+    /// A window is killed, and another opens in its place.
+    Kill(usize),
 }
+
+/// How many processes commit. The first lives to the end.
+const WINDOWS: usize = 3;
 
 fn id() -> impl Strategy<Value = usize> {
     0..IDS.len()
@@ -156,6 +185,10 @@ fn cmd() -> impl Strategy<Value = Cmd> {
         2 => (prop::collection::vec(id(), 1..3), any::<bool>()).prop_map(|(ids, cascade)| Cmd::Remove { ids, cascade }),
         4 => (id(), item(4, 0.5), evidence).prop_map(|(id, item, evidence)| Cmd::Import { id, item, evidence }),
         1 => (0..TABLES).prop_map(Cmd::SetRules),
+        6 => id().prop_map(|id| Cmd::Attach { id }),
+        2 => (id(), 0..3u64).prop_map(|(id, back)| Cmd::Detach { id, fence: (back, 0) }),
+        3 => id().prop_map(|id| Cmd::Abandon { id }),
+        3 => (id(), any::<bool>()).prop_map(|(id, unowned)| Cmd::Mend { id, unowned }),
     ]
 }
 
@@ -166,11 +199,24 @@ fn step() -> impl Strategy<Value = Step> {
         (0..2u64).prop_map(Expecting::Revision),
         (0..4usize).prop_map(Expecting::Token),
     ];
-    let cmds = prop_oneof![4 => prop::collection::vec(cmd(), 1), 1 => prop::collection::vec(cmd(), 0..5)];
-    let expect = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec((id(), expecting), 1..3)];
-    let commit = (cmds, expect, prop::option::weighted(0.2, 0..6u8))
-        .prop_map(|(cmds, expect, op_id)| Step::Commit(Request { cmds, expect, op_id }));
-    prop_oneof![15 => commit, 1 => (1..6usize).prop_map(Step::Again)]
+    let cmds =
+        prop_oneof![4 => prop::collection::vec(cmd(), 1), 1 => prop::collection::vec(cmd(), 0..5)].boxed();
+    let expect =
+        prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec((id(), expecting), 1..3)].boxed();
+    let fences =
+        prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec((id(), (0..3u64, Just(0))), 1..3)]
+            .boxed();
+    let request = || {
+        let op_id = prop::option::weighted(0.2, 0..6u8);
+        (0..WINDOWS, cmds.clone(), expect.clone(), fences.clone(), op_id)
+            .prop_map(|(by, cmds, expect, fences, op_id)| Request { by, cmds, expect, fences, op_id })
+    };
+    prop_oneof![
+        30 => request().prop_map(Step::Commit),
+        2 => request().prop_map(Step::Failing),
+        2 => (1..6usize).prop_map(Step::Again),
+        2 => (1..WINDOWS).prop_map(Step::Kill),
+    ]
 }
 
 fn task_id(i: usize) -> TaskId {
@@ -217,7 +263,15 @@ fn op(cmd: &Cmd) -> Op {
             evidence: evidence.iter().map(|(source, text)| (source.clone(), value(text))).collect(),
         }),
         Cmd::SetRules(n) => Op::SetRules(table(*n)),
+        Cmd::Attach { id } => Op::Attach { id: task_id(*id) },
+        Cmd::Detach { id, fence } => Op::Detach { id: task_id(*id), fence: fence_of(*fence) },
+        Cmd::Abandon { id } => Op::Abandon { id: task_id(*id) },
+        Cmd::Mend { id, unowned } => Op::Mend { parent: task_id(*id), unowned: *unowned },
     }
+}
+
+fn fence_of((number, session): Held) -> Fence {
+    Fence { number, session }
 }
 
 fn table(n: usize) -> StatusTable {
@@ -229,7 +283,11 @@ fn options() -> Options {
 }
 
 fn open(machine: &SimMachine, label: &str, options: Options) -> Tasks {
-    let store = Store::open_on(Arc::new(machine.process(label)), Path::new("/store"), options).unwrap();
+    open_on(&machine.process(label), options)
+}
+
+fn open_on(process: &SimProcess, options: Options) -> Tasks {
+    let store = Store::open_on(Arc::new(process.clone()), Path::new("/store"), options).unwrap();
     TaskStore::of(store).home(&Place::Key("model".into())).unwrap()
 }
 
@@ -245,6 +303,9 @@ fn send(
     let mut options = CommitOptions::from(Durability::Buffered);
     for (id, expecting) in &request.expect {
         options = options.expect(&task_id(*id), expectation(reference, given, *id, *expecting));
+    }
+    for (id, fence) in &request.fences {
+        options = options.fence(&task_id(*id), fence_of(*fence));
     }
     if let Some(n) = request.op_id {
         options = options.op_id(OpId([n; 16]));
@@ -313,6 +374,9 @@ fn compare_answers(
     let imports: Vec<(&str, ImportSaid)> =
         answer.imports.iter().map(|(id, outcome)| (id.as_str(), said(outcome))).collect();
     prop_assert_eq!(&imports, &told.imports);
+    let fences: Vec<(&str, Held)> =
+        answer.fences.iter().map(|(id, fence)| (id.as_str(), (fence.number, fence.session))).collect();
+    prop_assert_eq!(&fences, &told.fences);
     Ok(())
 }
 
@@ -350,6 +414,7 @@ fn compare_states(tasks: &Tasks, reference: &Reference, given: &mut Given, n: us
                 (reference.revision(i), reference.changed(i))
             );
             prop_assert_eq!((task.created.0, task.named), (live.created, live.named));
+            prop_assert_eq!((task.fence.number, task.fence.session), reference.fence(i), "of {}", id);
             prop_assert_eq!(&token.to_string().parse::<Token>().unwrap(), &token);
             if given[i].last() != Some(&token) {
                 given[i].push(token);
@@ -358,11 +423,12 @@ fn compare_states(tasks: &Tasks, reference: &Reference, given: &mut Given, n: us
         let (tombstone, children) = tasks
             .read(|_, index| {
                 let children: Vec<String> = index.children(id).map(|task| task.id.to_string()).collect();
-                (index.tombstone(id).map(|t| (t.revision.0, t.seq.0)), children)
+                (index.tombstone(id).map(|t| (t.revision.0, t.seq.0, t.fence)), children)
             })
             .unwrap();
         let dead = live.is_none() && reference.revision(i) > 0;
-        prop_assert_eq!(tombstone, dead.then(|| (reference.revision(i), reference.changed(i))), "{}", id);
+        let buried = || (reference.revision(i), reference.changed(i), reference.fence(i).0);
+        prop_assert_eq!(tombstone, dead.then(buried), "{}", id);
         prop_assert_eq!(children, reference.children(id), "of {}", id);
         let totals = tasks.totals(id).unwrap();
         let ours = [
@@ -413,36 +479,83 @@ fn compare_states(tasks: &Tasks, reference: &Reference, given: &mut Given, n: us
 /// How often each answer came; `ok` where something was committed.
 type Tally = std::cell::RefCell<std::collections::BTreeMap<&'static str, u64>>;
 
+/// A process that has the store open.
+struct Window {
+    process: SimProcess,
+    tasks: Tasks,
+}
+
+impl Window {
+    fn open(machine: &SimMachine, label: &str) -> Window {
+        let process = machine.process(label);
+        Window { tasks: open_on(&process, options()), process }
+    }
+
+    fn session(&self) -> u64 {
+        self.tasks.workspace().log().session().unwrap().id()
+    }
+}
+
 fn run(steps: &[Step], tally: &Tally) -> TestCaseResult {
     let machine = SimMachine::new(Profile::Linux, 1);
-    let tasks = open(&machine, "writes", options());
-    let prefix = 1 + tasks.workspace().log().meta().bindings.len() as u64;
+    let mut windows: Vec<Window> = (0..WINDOWS).map(|n| Window::open(&machine, &format!("{n}"))).collect();
+    let prefix = 1 + windows[0].tasks.workspace().log().meta().bindings.len() as u64;
     let mut reference = Reference::new(prefix);
     let mut given: Given = vec![Vec::new(); IDS.len()];
+    let mut fences: Vec<Vec<Held>> = vec![Vec::new(); IDS.len()];
     let mut sent: Vec<Request> = Vec::new();
     let mut half = None;
     for (n, step) in steps.iter().enumerate() {
-        let request = match step {
-            Step::Commit(request) => request.clone(),
+        if n == steps.len() / 2 {
+            half = Some(open(&machine, "from half way", options().read_only(true)));
+        }
+        let (request, fails) = match step {
+            Step::Commit(request) => (request.clone().settled(&fences), false),
+            Step::Failing(request) => (request.clone().settled(&fences), true),
             Step::Again(ago) => match sent.iter().rev().nth(*ago) {
-                Some(request) => request.clone(),
+                Some(request) => (request.clone(), false),
                 None => continue,
             },
+            Step::Kill(window) => {
+                reference.dead.insert(windows[*window].session());
+                machine.kill(&windows[*window].process);
+                windows[*window] = Window::open(&machine, &format!("{window}, after step {n}"));
+                reference.opened(windows[*window].session());
+                let mended = compare_states(&windows[*window].tasks, &reference, &mut given, n);
+                mended.map_err(|why| TestCaseError::fail(format!("step {n}, {step:?}: {why}")))?;
+                continue;
+            }
         };
-        let answer = send(&tasks, &reference, &given, &request);
+        let (tasks, me) = (&windows[request.by].tasks, windows[request.by].session());
+        if fails {
+            let full = Effect::Fail(std::io::ErrorKind::StorageFull);
+            machine.fault(
+                Broken::on(Call::Write, full).path(".seg").process(&*windows[request.by].process.label()),
+            );
+        }
+        let answer = send(tasks, &reference, &given, &request);
+        machine.clear_faults();
         let expect = expected(&reference, &given, &request);
-        let told = reference.commit(&request.cmds, &expect, request.op_id);
+        let before = fails.then(|| reference.clone());
+        let mut told = reference.commit(me, &request.cmds, &expect, &request.fences, request.op_id);
+        if let Some(before) = before
+            && told.as_ref().is_ok_and(|told| told.count > 0 && !told.again)
+        {
+            (reference, told) = (before, Err("no-space"));
+        }
         compare_answers(&answer, &told)
-            .and_then(|()| compare_states(&tasks, &reference, &mut given, n))
+            .and_then(|()| compare_states(tasks, &reference, &mut given, n))
             .map_err(|why| TestCaseError::fail(format!("step {n}, {request:?}, before {answer:?}: {why}")))?;
+        for (id, fence) in answer.iter().flat_map(|done| &done.fences) {
+            let id = IDS.iter().position(|known| *known == id.as_str()).unwrap();
+            fences[id].push((fence.number, fence.session));
+        }
         let code =
             answer.as_ref().map_or_else(foldlog::Error::code, |done| if done.again { "again" } else { "ok" });
         *tally.borrow_mut().entry(code).or_default() += 1;
         sent.push(request);
-        if n == steps.len() / 2 {
-            half = Some(open(&machine, "from half way", options().read_only(true)));
-        }
     }
+    let tasks = windows[0].tasks.clone();
     let hash = |tasks: &Tasks| tasks.read(|state, _| state.hash()).unwrap();
     let whole = open(&machine, "from the beginning", options().read_only(true));
     for other in half.iter().chain([&whole]) {
@@ -481,11 +594,14 @@ fn tasks_and_reference_say_the_same() {
                 "again",
                 "conflict",
                 "cycle",
+                "fenced",
                 "invalid",
+                "no-space",
                 "no-task",
                 "not-waiting",
                 "ok",
                 "op-id-reused",
+                "owned",
                 "refused",
                 "ruled-field",
                 "status-refused",

@@ -227,6 +227,28 @@ fn of_a_chain_the_innermost_is_repaired_and_nothing_more_by_later_opens() {
     }
 }
 
+/// The runners of a chain were two, both dead: the first open freed the middle and left its dead owner, so that the second open
+/// took the middle for another orphan.
+#[test]
+fn of_a_chain_with_many_dead_runners_the_innermost_is_repaired_and_nothing_more_by_later_opens() {
+    let machine = machine();
+    let top = window(&machine, "top");
+    top.create(r#"{"id":"p"}"#);
+    let _ = top.tasks.delegate(&id("p"), item(r#"{"id":"c"}"#), BUFFERED).unwrap();
+    let (middle, innermost) = (window(&machine, "middle"), window(&machine, "innermost"));
+    middle.attach("c");
+    let _ = middle.tasks.delegate(&id("c"), item(r#"{"id":"g"}"#), BUFFERED).unwrap();
+    innermost.attach("g");
+    machine.kill(&middle.process);
+    machine.kill(&innermost.process);
+    for n in 0..3 {
+        let b = window(&machine, &format!("b{n}"));
+        let statuses = ["p", "c", "g"].map(|task| b.status(task));
+        assert_eq!(statuses, [Status::Delegated, Status::Active, Status::Interrupted], "open {n}");
+        assert_eq!(["p", "c", "g"].map(|task| b.owner(task)), [None; 3]);
+    }
+}
+
 /// A parent as an older layout may have left it, and what it comes to.
 #[test]
 fn every_case_of_an_old_layout_is_mended_on_request_alone() {
@@ -432,15 +454,100 @@ fn files_of_the_dead_stay_while_anything_is_theirs_and_go_then() {
     assert_eq!(told, [("a", Liveness::Dead), ("b", Liveness::Alive)]);
     assert_eq!(b.tasks.owned_by(session).unwrap(), [id("t")]);
     let _ = b.attach("t");
+    // A power cut could give it back to a.
+    let other = window(&machine, "other");
+    assert_eq!(dead(&other.process), 1);
+    drop((other.tasks, other.store));
+    b.tasks.workspace().flush().unwrap();
     machine.kill(&b.process);
     // The next open finds that nothing is a's any more; t is b's.
     let c = window(&machine, "c");
     assert_eq!(dead(&c.process), 1);
     assert_eq!(c.store.store().liveness(session).unwrap().0, Liveness::Unknown);
     assert_eq!(c.store.store().liveness(b.session()).unwrap().0, Liveness::Dead);
-    let _ = c.tasks.abandon(&id("t"), BUFFERED).unwrap();
+    let _ = c.tasks.abandon(&id("t"), Durability::Durable).unwrap();
     let d = window(&machine, "d");
     assert_eq!(dead(&d.process), 0);
+}
+
+/// A task was given away by a commit that was not durable, and the files of its dead owner were removed: a power cut took back
+/// the one and not the other, and nobody could ever prove that the owner was dead.
+#[test]
+fn proof_of_death_goes_no_earlier_than_what_made_it_needless_is_durable() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    let fence = a.attach("t");
+    a.tasks.workspace().flush().unwrap();
+    machine.kill(&a.process);
+    machine.sync_all();
+    let b = window(&machine, "b");
+    let _ = b.tasks.abandon(&id("t"), BUFFERED).unwrap();
+    drop(window(&machine, "c"));
+    let (mut rng, mut given_back) = (Rng::new(1), 0);
+    for disk in machine.disk().crash_states_with(&CrashModel::adversarial(), 200, &mut rng) {
+        let machine = SimMachine::from_disk(&disk, 2);
+        let d = window(&machine, "d");
+        if d.owner("t").is_some() {
+            given_back += 1;
+            assert_eq!(d.owner("t"), Some(fence));
+            let liveness = d.store.store().liveness(fence.session).unwrap().0;
+            assert_eq!(liveness, Liveness::Dead, "{}", disk.origin());
+        }
+        let _ = d.attach("t");
+    }
+    assert!(given_back > 0, "the cut took nothing back");
+}
+
+/// The owner was killed between writing its attachment and telling of it; somebody who believed the tail word found nothing
+/// that was the dead one's, and removed the proof of its end.
+#[test]
+fn proof_of_death_stays_for_an_attachment_that_nobody_was_told_of() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    a.tasks.workspace().flush().unwrap();
+    let b = window(&machine, "b");
+    let session = a.session();
+    machine.fault(Broken::on(Call::Write, Effect::DoneButFails).path(".seg").process("a").deadly());
+    let killed =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.tasks.attach(&id("t"), BUFFERED)));
+    assert!(killed.is_err() && !a.process.is_alive());
+    // Another workspace is opened, and the files of the dead are looked through.
+    let _ = b.store.home(&foldlog::Place::Key("another".into())).unwrap();
+    b.create(r#"{"id":"u"}"#);
+    assert_eq!(b.owner("t").map(|fence| fence.session), Some(session), "it stands in the log");
+    assert_eq!(b.store.store().liveness(session).unwrap().0, Liveness::Dead);
+    let _ = b.attach("t");
+}
+
+/// A session that could not list itself as a witness ended, and left nothing by which anybody could tell that it had.
+#[test]
+fn owner_that_ends_without_having_listed_itself_leaves_the_proof_of_its_end() {
+    let machine = machine();
+    window(&machine, "founder").create(r#"{"id":"t"}"#);
+    let a = window(&machine, "a");
+    // Its info is written once more before it may own anything, and then when it lists itself.
+    machine.fault(Broken::on(Call::Rename, Effect::Eio).path(".info").process("a").nth(2).always());
+    let fence = a.attach("t");
+    drop((a.tasks, a.store));
+    machine.clear_faults();
+    let b = window(&machine, "b");
+    assert_eq!(b.store.store().liveness(fence.session).unwrap().0, Liveness::Dead);
+    let _ = b.attach("t");
+}
+
+#[test]
+fn request_of_a_session_that_is_dead_gives_its_fence_to_nobody_else() {
+    let machine = machine();
+    let a = window(&machine, "a");
+    a.create(r#"{"id":"t"}"#);
+    let once = CommitOptions::from(BUFFERED).op_id(OpId([7; 16]));
+    let _ = a.tasks.attach(&id("t"), once.clone()).unwrap();
+    machine.kill(&a.process);
+    let b = window(&machine, "b");
+    assert_eq!(code(b.tasks.attach(&id("t"), once)), "refused", "whoever holds it is dead");
+    assert_eq!(b.attach("t").session, b.session());
 }
 
 #[test]

@@ -5,11 +5,12 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldlog::event::Status;
-use foldlog::view::Query;
+
+mod looks;
+mod owners;
 
 /// The ids of these tests: few, so that they meet.
 pub(crate) const IDS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
@@ -18,6 +19,9 @@ pub(crate) const TABLES: usize = 3;
 
 /// An object: names and texts, in order.
 pub(crate) type Members = Vec<(String, String)>;
+
+/// A fence: its number and its session.
+pub(crate) type Held = (u64, u64);
 
 /// One operation, ids as places in [`IDS`].
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +36,10 @@ pub(crate) enum Cmd {
     Remove { ids: Vec<usize>, cascade: bool },
     Import { id: usize, item: Members, evidence: Vec<(String, String)> },
     SetRules(usize),
+    Attach { id: usize },
+    Detach { id: usize, fence: Held },
+    Abandon { id: usize },
+    Mend { id: usize, unowned: bool },
 }
 
 impl Cmd {
@@ -70,6 +78,7 @@ pub(crate) struct Told {
     /// Id, revision and last event of each task that changed.
     pub(crate) tasks: Vec<(&'static str, u64, u64)>,
     pub(crate) imports: Vec<(&'static str, ImportSaid)>,
+    pub(crate) fences: Vec<(&'static str, Held)>,
 }
 
 /// A live task.
@@ -211,6 +220,8 @@ struct Slot {
     live: Option<Record>,
     revision: u64,
     changed: u64,
+    /// The last number it had, and whose it is; 0 = nobody's.
+    fence: Held,
 }
 
 type Judged<T = ()> = Result<T, &'static str>;
@@ -221,13 +232,19 @@ pub(crate) struct Reference {
     slots: Vec<Slot>,
     rules: usize,
     last: u64,
-    /// Events that the first commit of a process has in front.
+    /// Events that the first commit of all has in front; the first of every other process has one.
     prefix: u64,
-    written: bool,
+    /// The sessions that have written, and those that are dead.
+    written: BTreeSet<u64>,
+    pub(crate) dead: BTreeSet<u64>,
     requests: HashMap<u8, (Vec<Cmd>, Told)>,
     // Of the commit in the making.
     touched: Vec<usize>,
     imports: Vec<(&'static str, ImportSaid)>,
+    fences: Vec<(&'static str, Held)>,
+    /// Who commits, and of whom it is known that they are dead.
+    me: u64,
+    known_dead: BTreeSet<u64>,
 }
 
 impl Reference {
@@ -237,10 +254,14 @@ impl Reference {
             rules: 0,
             last: 0,
             prefix,
-            written: false,
+            written: BTreeSet::new(),
+            dead: BTreeSet::new(),
             requests: HashMap::new(),
             touched: Vec::new(),
             imports: Vec::new(),
+            fences: Vec::new(),
+            me: 0,
+            known_dead: BTreeSet::new(),
         }
     }
 
@@ -267,8 +288,10 @@ impl Reference {
     /// All or nothing: the operations go on a copy.
     pub(crate) fn commit(
         &mut self,
+        me: u64,
         cmds: &[Cmd],
         expect: &[(usize, Expected)],
+        fences: &[(usize, Held)],
         op_id: Option<u8>,
     ) -> Judged<Told> {
         if let Some((before, told)) = op_id.and_then(|n| self.requests.get(&n)) {
@@ -290,10 +313,19 @@ impl Reference {
         if conflict {
             return Err("conflict");
         }
+        for (id, fence) in fences {
+            self.holds(*id, *fence)?;
+        }
         let mut next = self.clone();
         next.touched.clear();
         next.imports.clear();
-        let front = if self.written { 0 } else { self.prefix };
+        next.fences.clear();
+        (next.me, next.known_dead) = (me, self.asked(cmds));
+        let front = match self.written.contains(&me) {
+            true => 0,
+            false if self.written.is_empty() => self.prefix,
+            false => 1,
+        };
         next.last += front;
         for cmd in cmds {
             next.judge(cmd)?;
@@ -301,7 +333,7 @@ impl Reference {
         if next.last == self.last + front {
             next.last = self.last;
         } else {
-            next.written = true;
+            next.written.insert(me);
         }
         if next.last == self.last && op_id.is_some() {
             // Only the op id is left in the log.
@@ -310,7 +342,8 @@ impl Reference {
         let count = next.last - self.last;
         let first = if count > 0 { self.last + 1 } else { self.last };
         let tasks = next.touched.iter().map(|&id| (IDS[id], next.revision(id), next.changed(id))).collect();
-        let told = Told { first, count, again: false, tasks, imports: next.imports.clone() };
+        let (imports, fences) = (next.imports.clone(), next.fences.clone());
+        let told = Told { first, count, again: false, tasks, imports, fences };
         if let Some(n) = op_id {
             next.requests.insert(n, (cmds.to_vec(), told.clone()));
         }
@@ -374,6 +407,10 @@ impl Reference {
                 self.import(*id, &Cmd::whole(*id, item), evidence.len() as u64);
                 Ok(())
             }
+            Cmd::Attach { id } => self.attach(*id),
+            Cmd::Detach { id, fence } => self.detach(*id, *fence),
+            Cmd::Abandon { id } => self.abandon(*id),
+            Cmd::Mend { id, unowned } => self.mend(*id, *unowned),
             Cmd::SetRules(n) => {
                 if *n != self.rules {
                     self.rules = *n;
@@ -654,6 +691,7 @@ impl Reference {
         }
         for id in going {
             self.event(id, |live| *live = None);
+            self.changes_hands(id, 0);
         }
         for id in freed {
             self.change(id, |record| record.set_status(Status::Active));
@@ -712,71 +750,5 @@ impl Reference {
             self.last += evidence;
         }
         self.imports.push((IDS[id], said));
-    }
-
-    /// A task and all below it, parents first, siblings by creation.
-    fn tree(&self, id: usize) -> Vec<usize> {
-        let (mut tree, mut open) = (Vec::new(), vec![id]);
-        while let Some(next) = open.pop() {
-            let Some(_) = self.live(next) else { continue };
-            if tree.contains(&next) {
-                continue;
-            }
-            tree.push(next);
-            let mut below: Vec<usize> = self.children(IDS[next]).iter().filter_map(|id| place(id)).collect();
-            below.sort_by_key(|&child| (self.live(child).unwrap().created, child));
-            open.extend(below.into_iter().rev());
-        }
-        tree
-    }
-
-    /// Tasks, tokens in and out, cache writes and reads, size; and cost.
-    pub(crate) fn totals(&self, id: usize) -> ([u64; 6], f64) {
-        let tree = self.tree(id);
-        let records: Vec<&Record> = tree.iter().filter_map(|&id| self.live(id)).collect();
-        let sum =
-            |name: &str| records.iter().fold(0_u64, |sum, record| sum.saturating_add(record.whole(name)));
-        let names = ["tokensIn", "tokensOut", "cacheWrites", "cacheReads", "size"].map(sum);
-        let cost = records.iter().fold(0.0, |sum, record| sum + record.number("totalCost"));
-        ([records.len() as u64, names[0], names[1], names[2], names[3], names[4]], cost)
-    }
-
-    /// All that a query wants, in one list; orders are numbered as [`crate::task_model`] has them.
-    pub(crate) fn list(&self, sort: usize, query: &Query) -> Vec<String> {
-        let below = query.root.as_deref().map(|root| place(root).map(|id| self.tree(id)).unwrap_or_default());
-        let wanted = |&(i, record): &(usize, &Record)| {
-            query.status.is_none_or(|status| record.status() == status)
-                && query.parent.is_none_or_eq(record.link("parentTaskId"))
-                && query.workspace.is_none_or_eq(record.text("workspace"))
-                && query.background.is_none_or(|wanted| (record.get("background") == Some("true")) == wanted)
-                && below.as_ref().is_none_or(|below| below.contains(&i))
-        };
-        let all = (0..IDS.len()).filter_map(|i| self.live(i).map(|record| (i, record)));
-        let mut found: Vec<(usize, &Record)> = all.filter(wanted).collect();
-        let tokens = |record: &Record| record.number("tokensIn") + record.number("tokensOut");
-        // Stable, and from the order of ids.
-        found.sort_by(|(i, a), (j, b)| {
-            let down = |name: &str| b.number(name).partial_cmp(&a.number(name)).unwrap_or(Ordering::Equal);
-            match sort {
-                0 => down("ts"),
-                1 => b.created.cmp(&a.created),
-                2 => self.changed(*j).cmp(&self.changed(*i)),
-                3 => down("totalCost"),
-                4 => tokens(b).partial_cmp(&tokens(a)).unwrap_or(Ordering::Equal),
-                5 => down("size"),
-                _ => a.text("task").cmp(&b.text("task")),
-            }
-        });
-        found.into_iter().map(|(i, _)| IDS[i].to_owned()).collect()
-    }
-}
-
-trait NoneOrEq {
-    fn is_none_or_eq(&self, other: Option<String>) -> bool;
-}
-
-impl NoneOrEq for Option<String> {
-    fn is_none_or_eq(&self, other: Option<String>) -> bool {
-        self.is_none() || *self == other
     }
 }

@@ -11,54 +11,37 @@ use std::hash::{BuildHasher as _, Hash};
 use foldhash::quality::FixedState;
 
 /// What is checked.
-pub(super) trait Model {
+pub(crate) trait Model {
     type State: Clone + Hash;
     type Step: Copy + std::fmt::Display;
+    /// The promises.
+    type Broken: Copy + std::fmt::Debug;
+    /// Somebody waits, and no step of the living can end it.
+    const STUCK: Self::Broken;
 
     fn start(&self) -> Self::State;
     /// Every step that can be taken now, and where it leads.
     fn steps(&self, state: &Self::State, out: &mut Vec<(Self::Step, Self::State)>);
     /// Which promise a state breaks.
-    fn broken(&self, state: &Self::State) -> Option<Broken>;
+    fn broken(&self, state: &Self::State) -> Option<Self::Broken>;
     /// Whether nobody who lives waits for anything.
     fn is_at_rest(&self, state: &Self::State) -> bool;
     /// Whether a step is somebody's own doing; all others need not happen.
     fn is_own(&self, step: Self::Step) -> bool;
 }
 
-/// The promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Broken {
-    /// A power cut now would lose a commit that was acknowledged as durable.
-    DurableLost,
-    /// A commit that was acknowledged is gone, although no power was cut and no sync failed.
-    BufferedLost,
-    /// Two commits that were acknowledged or seen have the same epoch and number.
-    NumberTwice,
-    /// What a live process has folded does not stand any more, although no sync failed.
-    TakenBack,
-    /// Durable was raised by somebody who took the lane when POISON stood.
-    PoisonPassed,
-    /// LOCK was given back with rubbish behind the last frame.
-    UncleanEnd,
-    /// An undamaged log was called damaged.
-    FalseDamage,
-    /// Somebody waits, and no step of the living can end it.
-    Stuck,
-}
-
 /// What a run has found.
 #[derive(Debug)]
-pub(super) struct Report {
-    pub(super) states: usize,
-    pub(super) steps: usize,
+pub(crate) struct Report<B> {
+    pub(crate) states: usize,
+    pub(crate) steps: usize,
     /// The promise broken first, and the shortest schedule that does it, a step a line.
-    pub(super) found: Option<(Broken, Vec<String>)>,
+    pub(crate) found: Option<(B, Vec<String>)>,
 }
 
-impl Report {
+impl<B> Report<B> {
     /// The schedule as a numbered list.
-    pub(super) fn schedule(&self) -> String {
+    pub(crate) fn schedule(&self) -> String {
         let mut text = String::new();
         for (n, line) in self.found.iter().flat_map(|(_, lines)| lines).enumerate() {
             let _ = writeln!(text, "{:3}. {line}", n + 1);
@@ -68,7 +51,7 @@ impl Report {
 }
 
 /// Explores everything, up to `states_max` states: more is a model grown out of hand.
-pub(super) fn explore<M: Model>(model: &M, states_max: usize) -> Report {
+pub(crate) fn explore<M: Model>(model: &M, states_max: usize) -> Report<M::Broken> {
     let hasher = FixedState::default();
     let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
     // For each state: which it was first reached from, by which of that one's steps.
@@ -110,7 +93,7 @@ pub(super) fn explore<M: Model>(model: &M, states_max: usize) -> Report {
         }
         level = next;
     }
-    let found = stuck(origin.len(), own, resting).map(|state| (Broken::Stuck, walk(model, &origin, state)));
+    let found = stuck(origin.len(), own, resting).map(|state| (M::STUCK, walk(model, &origin, state)));
     Report { states: origin.len(), steps: taken, found }
 }
 

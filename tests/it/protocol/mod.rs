@@ -5,13 +5,13 @@
 //! `cargo test protocol -- --nocapture` prints how many states there were; `FOLDLOG_PROTOCOL_LARGE=1` explores
 //! more, `FOLDLOG_QUICK=1` less.
 
-mod checker;
+pub(crate) mod checker;
 mod model;
 mod mutations;
 
 use super::simulated::quick;
 use checker::{Report, explore};
-use model::{Config, Faults, Marker, Mutation, PROCS, TailFrom, Words};
+use model::{Broken, Config, Faults, Marker, Mutation, PROCS, TailFrom, Words};
 
 const NO_FAULTS: Faults = Faults { kills: 0, cuts: 0, fails: 0, scrambles: 0, full: 0, restarts: 0 };
 
@@ -76,7 +76,7 @@ const KEPT: Config = Config {
     ..TOLD_TO_ALL
 };
 
-fn run(name: &str, config: &Config) -> Report {
+fn run(name: &str, config: &Config) -> Report<Broken> {
     let report = explore(config, 20_000_000);
     let Report { states, steps, .. } = &report;
     match &report.found {

@@ -1,7 +1,6 @@
 //! One step done wrong at a time: the checker must find the promise that breaks. And some that may be done otherwise.
 
-use super::checker::Broken;
-use super::model::{Config, Faults, Marker, Mutation, TailFrom, Words};
+use super::model::{Broken, Config, Faults, Marker, Mutation, TailFrom, Words};
 use super::{
     BUFFERED, CUT, KEPT, KILL_AND_FAIL, NO_FAULTS, ONE_KILL, PAIRED, TOLD_TO_ALL, TOLD_TO_ONE, holds, run,
 };

@@ -1,7 +1,6 @@
 //! The steps of a commit, from LOCK to LOCK, and of healing.
 
-use super::super::checker::Broken;
-use super::{At, Config, Mutation, NOBODY, Proc, REST, SLOTS, State, TORN, frames};
+use super::{At, Broken, Config, Mutation, NOBODY, Proc, REST, SLOTS, State, TORN, frames};
 
 impl Config {
     /// What a process can do next: at most a handful of steps.

@@ -25,7 +25,7 @@
 
 use std::fmt;
 
-use super::checker::{Broken, Model};
+use super::checker::Model;
 
 mod commit;
 mod config;
@@ -33,6 +33,27 @@ mod fault;
 mod sync;
 
 pub(super) use config::{Config, Faults, Marker, Mutation, TailFrom, Words};
+
+/// The promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Broken {
+    /// A power cut now would lose a commit that was acknowledged as durable.
+    DurableLost,
+    /// A commit that was acknowledged is gone, although no power was cut and no sync failed.
+    BufferedLost,
+    /// Two commits that were acknowledged or seen have the same epoch and number.
+    NumberTwice,
+    /// What a live process has folded does not stand any more, although no sync failed.
+    TakenBack,
+    /// Durable was raised by somebody who took the lane when POISON stood.
+    PoisonPassed,
+    /// LOCK was given back with rubbish behind the last frame.
+    UncleanEnd,
+    /// An undamaged log was called damaged.
+    FalseDamage,
+    /// Somebody waits, and no step of the living can end it.
+    Stuck,
+}
 
 pub(super) const PROCS: usize = 3;
 const SLOTS: usize = 8;
@@ -317,6 +338,8 @@ impl Config {
 impl Model for Config {
     type State = State;
     type Step = Step;
+    type Broken = Broken;
+    const STUCK: Broken = Broken::Stuck;
 
     fn start(&self) -> State {
         // A log that is in use: everybody has its descriptor, has been listed, and nothing is left over.

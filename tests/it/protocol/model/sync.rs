@@ -1,7 +1,6 @@
 //! The steps that make a commit durable, in a lane.
 
-use super::super::checker::Broken;
-use super::{At, Config, FRESH, Marker, Mutation, NOBODY, Proc, SLOTS, State, TailFrom, bit};
+use super::{At, Broken, Config, FRESH, Marker, Mutation, NOBODY, Proc, SLOTS, State, TailFrom, bit};
 
 impl Config {
     /// Steps from the end of the append to the acknowledgement.
