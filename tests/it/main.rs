@@ -49,6 +49,7 @@ mod process_takeover;
 mod protocol;
 mod repair;
 mod reserve;
+mod sim_ownership;
 mod sim_processes;
 mod sim_toy_log;
 mod simulated;
