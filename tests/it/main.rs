@@ -40,6 +40,7 @@ mod process_disk;
 #[cfg(target_os = "linux")]
 mod process_fork;
 mod process_kill;
+mod process_owner;
 #[cfg(target_os = "linux")]
 mod process_power;
 mod process_replaced;

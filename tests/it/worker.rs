@@ -51,6 +51,7 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("tasker", crate::task_processes::writer),
         ("task_poller", crate::task_processes::poller),
         ("burster", crate::process_burst::burster),
+        ("owner", crate::process_owner::owner),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]
