@@ -42,6 +42,7 @@ mod process_disk;
 #[cfg(target_os = "linux")]
 mod process_fork;
 mod process_kill;
+mod process_owner;
 #[cfg(target_os = "linux")]
 mod process_power;
 mod process_replaced;
@@ -55,6 +56,7 @@ mod recovery_beside;
 mod repair;
 mod replaced_anywhere;
 mod reserve;
+mod sim_ownership;
 mod sim_processes;
 mod sim_toy_log;
 mod simulated;

@@ -46,6 +46,7 @@ pub(crate) fn forker(stage: &mut Stage) {
     let root = stage.path(0);
     match stage.arg(1) {
         "idle child" => idle_child(&root),
+        "owner" => owner(&root),
         "inherited handle" => inherited_handle(&root),
         "while opening" => while_opening(&root),
         "interval in the child" => interval_in_the_child(&root),
@@ -75,6 +76,23 @@ fn idle_child(root: &std::path::Path) {
             std::thread::park();
         }
     });
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Runs a task, and forks a child that never calls foldlog.
+fn owner(root: &std::path::Path) {
+    let (_store, tasks) = crate::process_owner::open(root, "parent").unwrap();
+    let fence = crate::process_owner::delegate(&tasks, "p", "c").unwrap();
+    fork(|| {
+        end_in(60);
+        say(&format!("child {}", std::process::id()));
+        loop {
+            std::thread::park();
+        }
+    });
+    say(&format!("fence {fence}"));
     loop {
         std::thread::park();
     }
@@ -176,6 +194,27 @@ fn idle_child_does_not_keep_its_dead_parents_locks() {
     parent.kill();
     assert_eq!(other.ask("commit a two durable"), "ok 2 durable", "LOCK outlives its holder");
     assert_eq!(sessions(), ["other"], "a session outlives its process");
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).unwrap();
+    assert!(!stat.contains(") Z "), "the child is to be alive still: {stat}");
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+}
+
+/// What a dead process was at is mended although its child lives on, with a copy of everything it had open.
+#[test]
+fn idle_child_does_not_keep_its_dead_parents_tasks() {
+    use foldlog::event::Status;
+    let (dir, mut parent) = run("owner");
+    let mut said = [parent.next().unwrap(), parent.next().unwrap()];
+    said.sort();
+    let child: i32 = said[0].strip_prefix("child ").unwrap().parse().unwrap();
+    let statuses = || {
+        let (_store, tasks) = crate::process_owner::open(dir.path(), "other").unwrap();
+        ["p", "c"].map(|task| tasks.get(task).unwrap().unwrap().task.status())
+    };
+    assert_eq!(statuses(), [Status::Delegated, Status::Active], "the parent lives");
+    parent.kill();
+    assert_eq!(statuses(), [Status::Active, Status::Interrupted], "a session outlives its process");
     let child = rustix::process::Pid::from_raw(child).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).unwrap();
     assert!(!stat.contains(") Z "), "the child is to be alive still: {stat}");

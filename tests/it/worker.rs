@@ -54,6 +54,7 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("pusher", crate::process_subscribe::pusher),
         ("follower", crate::process_subscribe::follower),
         ("sleeper", crate::process_subscribe::sleeper),
+        ("owner", crate::process_owner::owner),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]

@@ -286,13 +286,13 @@ fn run_seed(seed: u64) -> (Told, Option<String>) {
     (told, failed)
 }
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// Keeps this thread, and all that it starts, on one processor: of a schedule's threads only one ever runs, and handing
 /// over costs a third where nobody has to be woken elsewhere. Where that cannot be had, only time is lost.
-fn stay_on(nth: usize) {
+pub(crate) fn stay_on(nth: usize) {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
         let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
