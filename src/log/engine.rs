@@ -473,39 +473,35 @@ impl Log {
         }
     }
 
-    /// Follows the bytes; rebuilds the view where repair has replaced what it was folded from.
+    /// Follows the bytes; rebuilds the view where repair has replaced what it was folded from. So again with what was folded
+    /// anew: that may have been replaced in turn before its successor was met.
     pub(super) fn follow(&self, view: &mut View) -> Result<Tail> {
-        let (epochs, segments) = (view.state.epochs().len(), view.chain.len());
-        let tail = view.catch_up(
-            &*self.vfs,
-            &self.paths,
-            self.meta.log_id,
-            &self.settings.vocabulary,
-            open_for(self.session.is_some()),
-        );
-        // A copy of the segment may stand in its place, and the file itself be gone.
-        let forward = matches!(&tail, Err(e) if matches!(e.kind(), ErrorKind::StoreReplaced { .. }))
-            && self.went_forward(view);
-        if !forward && let Err(e) = tail {
-            return Err(self.lost_or(e));
-        }
-        let moved = view.state.epochs().len() != epochs || view.chain.len() != segments || forward;
-        if moved && view.chain_is_replaced(&*self.vfs, &self.paths)? {
-            let writing = self.session.is_some();
-            let (fresh, walk) =
-                read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, writing)?;
-            *view = fresh;
-            self.forget_poison(view);
-            walk.findings.into_iter().for_each(|finding| self.note(finding));
-            return view.catch_up(
+        let writing = self.session.is_some();
+        for _ in 0..REPLACED_MAX {
+            let (epochs, segments) = (view.state.epochs().len(), view.chain.len());
+            let tail = view.catch_up(
                 &*self.vfs,
                 &self.paths,
                 self.meta.log_id,
                 &self.settings.vocabulary,
                 open_for(writing),
             );
+            // A copy of the segment may stand in its place, and the file itself be gone.
+            let forward = matches!(&tail, Err(e) if matches!(e.kind(), ErrorKind::StoreReplaced { .. }))
+                && self.went_forward(view);
+            if !forward && let Err(e) = tail {
+                return Err(self.lost_or(e));
+            }
+            let moved = view.state.epochs().len() != epochs || view.chain.len() != segments || forward;
+            if !moved || !view.chain_is_replaced(&*self.vfs, &self.paths)? {
+                return tail;
+            }
+            let (fresh, walk) = self.read_whole()?;
+            *view = fresh;
+            self.forget_poison(view);
+            walk.findings.into_iter().for_each(|finding| self.note(finding));
         }
-        tail
+        Err(Error::new(ErrorKind::NotYet, "follow", &self.paths.log()))
     }
 
     /// Folds the log from its first event.

@@ -286,6 +286,10 @@ fn run_seed(seed: u64) -> (Told, Option<String>) {
     (told, failed)
 }
 
+/// Seeds that have found something, run before all others. What they find again follows from the calls that are made, and these
+/// change: the tests of their own are in `crash_forward` and `control_losses`.
+const FOUND: [u64; 5] = [606_416, 671_155, 672_723, 177_149, 4_025_616];
+
 pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -330,7 +334,8 @@ fn killed_stopped_and_cut_off_processes_keep_every_promise() {
                     return;
                 }
                 *next += 1;
-                first + *next - 1
+                let nth = usize::try_from(*next - 1).unwrap_or(usize::MAX);
+                FOUND.get(nth).copied().unwrap_or(first + *next - 1)
             };
             let (told, failed) = run_seed(seed);
             let mut total = total.lock();
