@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use foldlog::log::{Cursor, Lpos};
 use foldlog::store;
-use foldlog::task::{Committed, ImportOutcome, Op, TaskStore};
+use foldlog::task::{Committed, Op, TaskStore};
 use foldlog::view::{Query, Sort};
 use foldlog::{Seq, Tasks};
 
@@ -287,16 +287,12 @@ impl Subject {
     }
 }
 
-/// The receipt of `write`, with the workspace, what imports came to, and the ticket to wait for behind it.
+/// The receipt of `write`, with the workspace and the ticket to wait for behind it.
 fn receipt(home: &Tasks, done: &Committed) -> String {
     let mut out = write::json(done);
     out.pop();
     text("workspace", home.workspace().name(), &mut out);
     text("ticket", &ticket(done), &mut out);
-    let kept = done.imports.iter().filter(|(_, outcome)| *outcome != ImportOutcome::Unchanged).count();
-    if kept > 0 {
-        raw("imports", kept, &mut out);
-    }
     out + "}"
 }
 
