@@ -7,9 +7,9 @@
 mod model;
 mod mutations;
 
-use crate::protocol::checker::{Report, explore};
+use crate::protocol::checker::{holds, run};
 use crate::simulated::quick;
-use model::{Broken, Config, Mutation, Op};
+use model::{Config, Mutation, Op};
 
 use Op::{Abandon, Attach, Delete, Detach, End, Mend, Recreate, Start, Sweep, Sync, Write, WriteOld};
 
@@ -60,25 +60,6 @@ const CUT: Config = Config {
     cuts: 1,
     ..OPENS
 };
-
-fn run(name: &str, config: &Config) -> Report<Broken> {
-    let report = explore(config, 20_000_000);
-    let Report { states, steps, .. } = &report;
-    match &report.found {
-        None => println!("{name}: nothing in {states} states, {steps} steps"),
-        Some((broken, _)) => {
-            println!("{name}: {broken:?}, {states} states, {steps} steps\n{}", report.schedule());
-        }
-    }
-    report
-}
-
-/// Nothing breaks, in at least so many states: fewer, and the model no longer does what it did.
-fn holds(name: &str, states_min: usize, config: &Config) {
-    let report = run(name, config);
-    assert!(report.found.is_none(), "{name}: {:?}\n{}", report.found, report.schedule());
-    assert!(report.states >= states_min, "{name}: only {} states", report.states);
-}
 
 #[test]
 fn two_that_open_at_once_mend_once_and_take_nothing_from_the_living() {

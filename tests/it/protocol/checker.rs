@@ -10,6 +10,9 @@ use std::hash::{BuildHasher as _, Hash};
 
 use foldhash::quality::FixedState;
 
+/// More states than this are a model grown out of hand.
+const STATES_MAX: usize = 20_000_000;
+
 /// What is checked.
 pub(crate) trait Model {
     type State: Clone + Hash;
@@ -50,8 +53,28 @@ impl<B> Report<B> {
     }
 }
 
+/// Explores everything, and prints what came of it.
+pub(crate) fn run<M: Model>(name: &str, model: &M) -> Report<M::Broken> {
+    let report = explore(model, STATES_MAX);
+    let Report { states, steps, .. } = &report;
+    match &report.found {
+        None => println!("{name}: nothing in {states} states, {steps} steps"),
+        Some((broken, _)) => {
+            println!("{name}: {broken:?}, {states} states, {steps} steps\n{}", report.schedule());
+        }
+    }
+    report
+}
+
+/// Nothing breaks, in at least so many states: fewer, and the model no longer does what it did.
+pub(crate) fn holds<M: Model>(name: &str, states_min: usize, model: &M) {
+    let report = run(name, model);
+    assert!(report.found.is_none(), "{name}: {:?}\n{}", report.found, report.schedule());
+    assert!(report.states >= states_min, "{name}: only {} states", report.states);
+}
+
 /// Explores everything, up to `states_max` states: more is a model grown out of hand.
-pub(crate) fn explore<M: Model>(model: &M, states_max: usize) -> Report<M::Broken> {
+fn explore<M: Model>(model: &M, states_max: usize) -> Report<M::Broken> {
     let hasher = FixedState::default();
     let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
     // For each state: which it was first reached from, by which of that one's steps.

@@ -10,8 +10,8 @@ mod model;
 mod mutations;
 
 use super::simulated::quick;
-use checker::{Report, explore};
-use model::{Broken, Config, Faults, Marker, Mutation, PROCS, TailFrom, Words};
+use checker::{holds, run};
+use model::{Config, Faults, Marker, Mutation, PROCS, TailFrom, Words};
 
 const NO_FAULTS: Faults = Faults { kills: 0, cuts: 0, fails: 0, scrambles: 0, full: 0, restarts: 0 };
 
@@ -75,25 +75,6 @@ const KEPT: Config = Config {
     faults: Faults { scrambles: 1, ..ONE_KILL },
     ..TOLD_TO_ALL
 };
-
-fn run(name: &str, config: &Config) -> Report<Broken> {
-    let report = explore(config, 20_000_000);
-    let Report { states, steps, .. } = &report;
-    match &report.found {
-        None => println!("{name}: nothing in {states} states, {steps} steps"),
-        Some((broken, _)) => {
-            println!("{name}: {broken:?}, {states} states, {steps} steps\n{}", report.schedule());
-        }
-    }
-    report
-}
-
-/// Nothing breaks, in at least so many states: fewer, and the model no longer does what it did.
-fn holds(name: &str, states_min: usize, config: &Config) {
-    let report = run(name, config);
-    assert!(report.found.is_none(), "{name}: {:?}", report.found);
-    assert!(report.states >= states_min, "{name}: only {} states", report.states);
-}
 
 fn is_large() -> bool {
     std::env::var_os("FOLDLOG_PROTOCOL_LARGE").is_some()
