@@ -194,9 +194,9 @@ impl Block {
         self.words.wait(word, value, time);
     }
 
-    /// Whether somebody who waits for a word can be woken.
-    pub(super) fn wakes(&self) -> bool {
-        self.words.wakes()
+    /// Whether somebody who waits for a word can be woken; asked before either is done.
+    pub(super) fn wakes(&self, word: u64) -> bool {
+        self.words.wakes(word)
     }
 
     /// Wakes who waits for a word.
@@ -289,7 +289,7 @@ impl Words for ByCalls {
         }
     }
 
-    fn wakes(&self) -> bool {
+    fn wakes(&self, _at: u64) -> bool {
         false
     }
 

@@ -23,7 +23,7 @@ use super::format::{WORD_RING, WORD_SLEEPERS};
 impl Block {
     /// Wakes whoever has said that it sleeps; nothing where nobody has.
     fn ring(&self) {
-        if !self.wakes() {
+        if !self.wakes(WORD_RING) {
             return;
         }
         fence(Ordering::SeqCst);
@@ -71,6 +71,6 @@ impl Log {
         if !self.uses_words() || self.session.is_none() {
             return None;
         }
-        self.control.get().filter(|block| block.wakes())
+        self.control.get().filter(|block| block.wakes(WORD_RING))
     }
 }

@@ -228,10 +228,12 @@ pub trait Words: Debug + Send + Sync {
     /// Waits until the word is [woken](Words::wake), at most about so long; returns at once if it is not this any more,
     /// and may return early for no reason. Where nobody can be woken it just takes the time.
     fn wait(&self, at: u64, word: u64, time: Duration);
-    /// Whether those who wait can be woken at all.
-    fn wakes(&self) -> bool;
+    /// Whether those who wait for this word can be woken. Both sides ask before they wait or wake: on Windows that
+    /// opens what they are woken by, for the one word of a mapping that was asked for first. It must be a word that
+    /// each waker raises by one.
+    fn wakes(&self, at: u64) -> bool;
     /// Wakes up to so many of those, of all processes, who wait for the word; returns how many, `None` where the system
-    /// has no means for it.
+    /// has no means for it, or does not tell. On Windows it wakes all.
     fn wake(&self, at: u64, count: u32) -> Option<usize>;
 }
 

@@ -184,8 +184,8 @@ impl Words for HookedWords {
         (self.hook)(Op::Sleep, &self.path);
         self.words.wait(at, word, time);
     }
-    fn wakes(&self) -> bool {
-        self.words.wakes()
+    fn wakes(&self, at: u64) -> bool {
+        self.words.wakes(at)
     }
     fn wake(&self, at: u64, count: u32) -> Option<usize> {
         self.words.wake(at, count)

@@ -190,7 +190,7 @@ fn word(ws: &Workspace, at: u64) -> u64 {
 }
 
 /// Each commit is made when the other process has said that it sleeps: it is rung for each, once.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 #[test]
 fn sleeper_is_woken_by_the_ring_of_another_process() {
     let dir = tempfile::tempdir().unwrap();

@@ -259,8 +259,8 @@ impl Subscription {
     /// See [`Subscription`].
     ///
     /// # Blocking
-    /// On Linux, woken by the commit itself, of whatever process. Elsewhere, and where the control block is not mapped or
-    /// the store was opened for reading only, it looks again after 1, 2, 4 … 500 ms. Asleep it wakes twice a second.
+    /// On Linux and Windows woken by the commit itself, of whatever process. On macOS, and where the control block is not
+    /// mapped or the store was opened for reading only, it looks again after 1, 2, 4 … 500 ms. Asleep it wakes twice a second.
     pub fn next_within(&mut self, time: Duration) -> Result<Option<Delivery>> {
         match self.wait(time)? {
             Waited::Found(found) => Ok(Some(found)),

@@ -27,6 +27,8 @@ use std::time::{Duration, SystemTime};
 
 use super::{Entry, Existing, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile};
 
+#[cfg(windows)]
+mod bell;
 #[cfg(unix)]
 mod fork;
 #[cfg(unix)]

@@ -263,6 +263,35 @@ fn identity_belongs_to_the_file_and_not_to_its_name() {
     assert_ne!(folder.id, other.id);
 }
 
+/// Each round waits for ever if who waits is not woken by whoever raises the word through another mapping.
+#[cfg(any(target_os = "linux", windows))]
+#[test]
+fn wait_for_a_word_ends_when_another_mapping_raises_it() {
+    const AT: u64 = 64;
+    let (_dir, dir) = folder();
+    let path = dir.join("words");
+    drop(create(&path, &[0; 4096]));
+    let map = || Os.open(&path, Open::Write).unwrap().map(4096).unwrap();
+    let (raiser, waiter) = (map(), map());
+    assert!(raiser.wakes(AT) && waiter.wakes(AT));
+    within_bound(move || {
+        let (about_to_wait, is_about_to_wait) = mpsc::sync_channel(0);
+        let waits = std::thread::spawn(move || {
+            for n in 0..500 {
+                about_to_wait.send(n).unwrap();
+                while waiter.load(AT) == n {
+                    waiter.wait(AT, n, Duration::from_secs(3600));
+                }
+            }
+        });
+        for n in is_about_to_wait {
+            raiser.raise(AT, n + 1);
+            raiser.wake(AT, u32::MAX >> 1);
+        }
+        waits.join().unwrap();
+    });
+}
+
 #[test]
 fn second_handle_is_excluded_until_unlock() {
     let (_dir, dir) = folder();

@@ -116,7 +116,7 @@ impl VfsFile for WindowsFile {
     }
 
     fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
-        Ok(Box::new(MappedWords::of(&self.file, len, self.writable)?))
+        Ok(Box::new(MappedWords::of(&self.file, len, self.writable, identity(&self.file)?)?))
     }
 }
 
@@ -222,7 +222,7 @@ fn ask<T: Answer>(file: &File) -> io::Result<T> {
     if ok == 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
-fn identity(file: &File) -> io::Result<FileId> {
+pub(super) fn identity(file: &File) -> io::Result<FileId> {
     if let Ok(id) = ask::<FILE_ID_INFO>(file) {
         let inode = u128::from_le_bytes(id.FileId.Identifier);
         return Ok(FileId { device: id.VolumeSerialNumber, inode });

@@ -11,6 +11,10 @@ use memmap2::{MmapOptions, MmapRaw};
 #[cfg(target_os = "linux")]
 use rustix::thread::futex::{self, Timespec};
 
+#[cfg(windows)]
+use super::bell::Bells;
+#[cfg(windows)]
+use crate::vfs::FileId;
 use crate::vfs::Words;
 
 const WORD: usize = size_of::<u64>();
@@ -20,11 +24,18 @@ const WORD: usize = size_of::<u64>();
 pub(super) struct MappedWords {
     map: MmapRaw,
     writable: bool,
+    #[cfg(windows)]
+    bells: Bells,
 }
 
 impl MappedWords {
     /// `writable`: whether the file was opened for writing too.
-    pub(super) fn of(file: &File, len: usize, writable: bool) -> io::Result<MappedWords> {
+    pub(super) fn of(
+        file: &File,
+        len: usize,
+        writable: bool,
+        #[cfg(windows)] id: FileId,
+    ) -> io::Result<MappedWords> {
         // Touching a page behind the end of the file would end the process.
         if len < WORD || file.metadata()?.len() < len as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -32,7 +43,12 @@ impl MappedWords {
         let mut options = MmapOptions::new();
         options.len(len);
         let map = if writable { options.map_raw(file) } else { options.map_raw_read_only(file) }?;
-        Ok(MappedWords { map, writable })
+        Ok(MappedWords {
+            map,
+            writable,
+            #[cfg(windows)]
+            bells: Bells::of(id),
+        })
     }
 
     fn word(&self, at: u64) -> Option<&AtomicU64> {
@@ -100,18 +116,33 @@ impl Words for MappedWords {
             let _ = futex::wait(half, futex::Flags::empty(), low, time.as_ref());
             return;
         }
+        #[cfg(windows)]
+        if let Some(bell) = self.bells.get(at) {
+            bell.wait(word, time, || self.load(at));
+            return;
+        }
         let _ = (at, word);
         std::thread::sleep(time);
     }
 
-    fn wakes(&self) -> bool {
-        cfg!(all(target_os = "linux", target_endian = "little"))
+    fn wakes(&self, at: u64) -> bool {
+        #[cfg(windows)]
+        return self.bells.open(at).is_some();
+        #[cfg(not(windows))]
+        {
+            let _ = at;
+            cfg!(all(target_os = "linux", target_endian = "little"))
+        }
     }
 
     fn wake(&self, at: u64, count: u32) -> Option<usize> {
         #[cfg(target_os = "linux")]
         if let Some(half) = self.low_half(at) {
             return futex::wake(half, futex::Flags::empty(), count).ok();
+        }
+        #[cfg(windows)]
+        if let Some(bell) = self.bells.get(at) {
+            bell.wake(self.load(at));
         }
         let _ = (at, count);
         None

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::disk::{Change, DirNode, Flush, Ino, Node};
@@ -520,7 +520,12 @@ impl VfsFile for SimFile {
         })?;
         let path = Arc::clone(&self.path);
         let file = SimFile { process: self.process.clone(), id, ino: self.ino, how: self.how, path };
-        Ok(Box::new(SimWords { file, len: len as u64, private: parking_lot::Mutex::new(private) }))
+        Ok(Box::new(SimWords {
+            file,
+            len: len as u64,
+            private: parking_lot::Mutex::new(private),
+            bell: OnceLock::new(),
+        }))
     }
 }
 
@@ -531,6 +536,8 @@ struct SimWords {
     len: u64,
     /// What it shows where maps are not coherent; else empty.
     private: parking_lot::Mutex<Vec<u8>>,
+    /// The one word that can be woken as Windows does it: the first that was asked for.
+    bell: OnceLock<u64>,
 }
 
 impl SimWords {
@@ -594,19 +601,28 @@ impl Words for SimWords {
         machine.inner.world.lock().waiting.retain(|waiting| *waiting != (self.file.process.id, place));
     }
 
-    fn wakes(&self) -> bool {
+    fn wakes(&self, at: u64) -> bool {
         let inner = &self.file.process.machine.inner;
-        inner.host.is_some() || inner.world.lock().profile == Profile::Linux
+        if inner.host.is_some() {
+            return true;
+        }
+        match inner.world.lock().profile {
+            Profile::Linux => true,
+            Profile::Windows => *self.bell.get_or_init(|| at) == at,
+            Profile::Mac => false,
+        }
     }
 
-    /// As Linux does; the other systems have no means for it.
+    /// Linux wakes at any word, Windows at the one that has a bell, and does not tell whom; macOS has no means for it.
     fn wake(&self, at: u64, count: u32) -> Option<usize> {
         let place = (self.file.ino, at);
         let machine = &self.file.process.machine;
         let woken = self.file.call(Op::Wake, at, 8, |world, _| {
-            if world.profile != Profile::Linux {
-                return Ok(None);
-            }
+            let tells = match world.profile {
+                Profile::Linux => true,
+                Profile::Windows if self.bell.get() == Some(&at) => false,
+                Profile::Windows | Profile::Mac => return Ok(None),
+            };
             let mut woken = 0;
             while woken < count as usize
                 && let Some(i) = world.waiting.iter().position(|(_, waited)| *waited == place)
@@ -615,7 +631,7 @@ impl Words for SimWords {
                 scheduler::rouse(world, process);
                 woken += 1;
             }
-            Ok(Some(woken))
+            Ok(tells.then_some(woken))
         });
         machine.inner.rung.notify_all();
         woken.ok().flatten()
