@@ -185,3 +185,73 @@ fn failed_sync_is_not_forgotten_while_anything_speaks_of_it() {
         let _ = put(&failed, B, "d", "five").unwrap();
     }
 }
+
+/// A sync fails, and somebody recovers; then both write on. Whoever did either is gone.
+fn fail_and_recover(machine: &SimMachine, round: u32, segment: u64) {
+    let options = || options().segment_size(segment);
+    let (failing, healing) =
+        (machine.process(&format!("fails {round}")), machine.process(&format!("heals {round}")));
+    let (_store, ws) = open_on(&failing, options()).unwrap();
+    // A small segment may be full: the sync that fails is that of the full one then.
+    machine.fault(Fault::on(Op::Sync, Effect::DropsPages).path("/log/0").always());
+    let lost = put(&ws, D, "b", &large("fails")).unwrap_err();
+    assert!(matches!(lost.kind(), ErrorKind::DurabilityLost { .. }), "{lost}");
+    machine.clear_faults();
+    machine.evict();
+    machine.kill(&failing);
+    let (_store, ws) = open_on(&healing, options()).unwrap();
+    assert_eq!(ws.health().status, Status::Healthy, "recovered at open");
+    for n in 0..2 {
+        let _ = put(&ws, D, "c", &large(&format!("healed-{round}-{n}"))).unwrap();
+    }
+    machine.kill(&healing);
+}
+
+/// A log is recovered twice, the second time before any of the calls by which a reader follows the first: it has read the
+/// first copy, which is full by then or is not, and must not go over to what comes behind that without a look whether
+/// another copy has taken its place.
+#[test]
+fn second_recovery_at_any_call_of_following_the_first_is_followed() {
+    let mut stops = 0;
+    for (segment, read_only) in [(1 << 20, true), (1 << 20, false), (12 << 10, true), (12 << 10, false)] {
+        for nth in 1.. {
+            let machine = machine_with(Profile::Linux, 1, &["one"]);
+            let left = Arc::new(Mutex::new(None::<u32>));
+            let (count, beside) = (Arc::clone(&left), machine.clone());
+            let vfs = Hooked::new(Arc::new(machine.process("follows")), move |_, _| {
+                let mut count = count.lock();
+                if let Some(n) = count.as_mut() {
+                    *n -= 1;
+                    if *n == 0 {
+                        *count = None;
+                        drop(count);
+                        let beside = beside.clone();
+                        std::thread::spawn(move || fail_and_recover(&beside, 2, segment)).join().unwrap();
+                    }
+                }
+            });
+            let reader = || options().segment_size(segment).read_only(true);
+            let options = if read_only { reader() } else { options().segment_size(segment) };
+            let store = Store::open_on(vfs, Path::new(ROOT), options).unwrap();
+            let ws = store.workspace(&place()).unwrap();
+            assert_eq!(ws.read(foldlog::State::last).unwrap(), Seq(1));
+            fail_and_recover(&machine, 1, segment);
+            machine.advance(Duration::from_secs(2));
+            *left.lock() = Some(nth);
+            let what = format!("segments of {segment}, read-only {read_only}, before call {nth}");
+            let followed = ws.read(foldlog::State::last);
+            if left.lock().take().is_some() {
+                assert!(nth > 10, "{what}: so few calls");
+                break;
+            }
+            stops += 1;
+            assert!(followed.is_ok(), "{what}: {followed:?}");
+            machine.advance(Duration::from_secs(2));
+            let fresh = open_on(&machine.process("fresh"), reader()).unwrap().1;
+            let view = |ws: &Workspace| ws.read(|s| (s.last(), s.epochs().len(), s.hash())).unwrap();
+            assert_eq!(view(&ws), view(&fresh), "{what}");
+        }
+    }
+    println!("{stops} stops");
+    assert!(stops > 60, "{stops}");
+}
