@@ -82,12 +82,8 @@ impl Log {
         self.read_told(&mut view);
         let mut rounds = 0;
         let file_len = loop {
-            if let Some(finding) = &view.damage {
-                return Err(Error::new(
-                    ErrorKind::Damaged(Box::new(finding.clone())),
-                    "write",
-                    &finding.file,
-                ));
+            if view.damage.is_some() {
+                view.check_all_was_read("write")?;
             }
             rounds += 1;
             if rounds > 64 {
@@ -116,9 +112,7 @@ impl Log {
             super::view::newer(&active.path, active.header.first_seq, &what)
         });
         if let Some(finding) = view.too_new.as_ref().or(newer.as_ref()) {
-            let (what, need) = (finding.message.clone(), u64::from(super::format::LEVEL) + 1);
-            let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
-            return Err(Error::new(kind, "write", &finding.file));
+            return Err(super::view::too_new(finding, "write"));
         }
         self.check_paths(writer, &view, PATHS_CHECKED_FOR).map_err(|e| self.lost_or(e))?;
         self.tell_tail(writer, &view);

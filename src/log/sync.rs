@@ -187,22 +187,29 @@ impl Log {
     /// Makes everything committed so far durable, whoever committed it.
     ///
     /// # Errors
-    /// [`ErrorKind::DurabilityLost`] and system errors.
+    /// [`ErrorKind::DurabilityLost`] and system errors. [`ErrorKind::Damaged`] and [`ErrorKind::TooNew`] where the log
+    /// cannot be read to its end: what can be read is durable then, and there may be more.
     ///
     /// # Blocking
     /// For a sync, and shortly for LOCK if this process has not written to the segment before.
     pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let due = self.durable.sync_at.get();
-        // Not by the tail word: it may be behind, and "everything" means what stands in the file.
-        self.look_at_bytes()?;
-        let (end, seq) = {
-            let view = self.view.read();
-            (view.end_lpos(), view.state.last().0)
-        };
-        self.make_durable(end, seq)?;
+        self.make_all_durable(Proof::Any)?;
         self.durable.sync_at.clear(due);
         Ok(())
+    }
+
+    /// What [`Log::flush`] promises. `proof`: [`Proof::Own`] if this process is to vouch for it.
+    fn make_all_durable(&self, proof: Proof) -> Result<()> {
+        // Not by the tail word: it may be behind, and "everything" means what stands in the file.
+        self.look_at_bytes()?;
+        let (end, seq, all) = {
+            let view = self.view.read();
+            (view.end_lpos(), view.state.last().0, view.check_all_was_read("make all of it durable"))
+        };
+        self.make_durable_by(end, seq, None, proof)?;
+        all
     }
 
     /// Hands out the state as the bytes have it now, whatever the tail word says, if all of it is known to be durable
@@ -213,10 +220,14 @@ impl Log {
     pub(crate) fn read_durable<T>(&self, look: impl FnOnce(&State) -> T) -> Result<Option<T>> {
         self.check_fork()?;
         self.look_at_bytes()?;
-        let (end, vouched) = {
+        let (end, vouched, all) = {
             let view = self.view.read();
-            (view.end_lpos(), view.vouched >= view.state.last().0)
+            let all = view.damage.is_none() && view.too_new.is_none();
+            (view.end_lpos(), view.vouched >= view.state.last().0, all)
         };
+        if !all {
+            return Ok(None);
+        }
         if self.check_poison_word().is_err()
             || !(vouched || self.durable.covers(end) || self.is_told_durable(end)?)
         {
@@ -226,17 +237,6 @@ impl Log {
         // Somebody may have committed meanwhile.
         let still = if vouched { view.end_lpos() == end } else { self.durable.covers(view.end_lpos()) };
         Ok(still.then(|| look(&view.state)))
-    }
-
-    /// As [`Log::flush`], and so that this process can vouch for it.
-    fn flush_itself(&self) -> Result<()> {
-        self.check_writable()?;
-        self.look_at_bytes()?;
-        let (end, seq) = {
-            let view = self.view.read();
-            (view.end_lpos(), view.state.last().0)
-        };
-        self.make_durable_by(end, seq, None, Proof::Own)
     }
 
     /// Waits until a commit is durable, whoever makes it so: the ticket of a commit that was made `Buffered`.
@@ -606,7 +606,8 @@ impl Log {
         if marked {
             return self.flush();
         }
-        self.flush_itself()?;
+        self.check_writable()?;
+        self.make_all_durable(Proof::Own)?;
         let mut writer = self.writer.lock();
         let entered = self.enter(&mut writer, Duration::ZERO);
         let (held, mut view, file_len) = match entered {

@@ -213,6 +213,15 @@ impl View {
         self.active.is_some() && self.sealed.is_none() && self.damage.is_none() && self.too_new.is_none()
     }
 
+    /// An error if this ends before what cannot be read. `act`: what that stands in the way of.
+    pub(crate) fn check_all_was_read(&self, act: &'static str) -> Result<()> {
+        if let Some(finding) = &self.damage {
+            return Err(Error::new(ErrorKind::Damaged(Box::new(finding.clone())), act, &finding.file));
+        }
+        let Some(finding) = &self.too_new else { return Ok(()) };
+        Err(too_new(finding, act))
+    }
+
     /// Length of the active segment if its frames end where this stands, with no Seal behind; `None` if there may be more.
     ///
     /// One call, and one more where a reserve follows.
@@ -498,6 +507,13 @@ pub(crate) fn newer(path: &std::path::Path, seq: u64, what: &str) -> Finding {
         message: format!("a newer release wrote this segment: {what}"),
         remedy: super::reader::TOO_NEW,
     }
+}
+
+/// What a finding of [`newer`] refuses.
+pub(crate) fn too_new(finding: &Finding, act: &'static str) -> Error {
+    let (what, need) = (finding.message.clone(), u64::from(super::format::LEVEL) + 1);
+    let kind = ErrorKind::TooNew { what, need, have: super::format::LEVEL.into() };
+    Error::new(kind, act, &finding.file)
 }
 
 fn changed(active: &Active) -> Error {

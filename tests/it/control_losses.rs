@@ -6,7 +6,7 @@ use std::time::Duration;
 use foldlog::log::format;
 use foldlog::vfs::sim::{Effect, Fault, Op, Plan, Profile, Program, Rng, SimMachine, SimProcess};
 use foldlog::vfs::{Open, Vfs, read_full, write_full};
-use foldlog::{Durability, Workspace};
+use foldlog::{Durability, ErrorKind, Status, Workspace};
 
 use super::simulated::{bodies, machine_with, open_on, options, paths, put};
 
@@ -130,4 +130,33 @@ fn durable_word_beyond_the_end_vouches_for_nothing() {
         }
     }
     assert!(well > 20 && lost > 5, "{well} {lost}");
+}
+
+/// Who cannot read a log to its end cannot say that all of it is durable: it does not know what there is. Here others can:
+/// the word that stopped it is gone again, and they have gone on.
+#[test]
+fn flush_by_who_cannot_read_to_the_end_is_no_success() {
+    let machine = machine_with(Profile::Linux, 5, &["first"]);
+    let (well, stopped) = (machine.process("well"), machine.process("stopped"));
+    let (_store, writes) = open_on(&well, options()).unwrap();
+    let word = word_at(&well, format::WORD_DURABLE);
+    let beyond = foldlog::log::control::position_word(writes.log().id(), 1_000_000).to_le_bytes();
+    set(&well, format::WORD_DURABLE, beyond);
+    let (_store2, flushes) = open_on(&stopped, options()).unwrap();
+    assert_eq!(flushes.health().status, Status::Damaged, "{:?}", flushes.health());
+    set(&well, format::WORD_DURABLE, word);
+    let _ = put(&writes, Durability::Buffered, "k", "second").unwrap();
+    let refused = flushes.flush().unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Damaged(_)), "{refused}");
+    writes.flush().unwrap();
+    for left in after_power_cuts(&machine) {
+        assert_eq!(left, ["first", "second"]);
+    }
+}
+
+fn word_at(process: &SimProcess, at: u64) -> [u8; 8] {
+    let block = process.open(&paths(process).control(), Open::Read).unwrap();
+    let mut word = [0; 8];
+    assert_eq!(read_full(&*block, &mut word, at).unwrap(), 8);
+    word
 }
