@@ -22,7 +22,8 @@ mod crash_forward;
 mod crash_oracle;
 mod crash_stories;
 mod damage_bytes;
-#[path = "../../tools/foldlog/src/event_json.rs"]
+#[path = "../../bindings/requests/src/event_json.rs"]
+#[expect(unreachable_pub, reason = "it is a module of a library there")]
 mod event_json;
 mod hooked;
 mod keep_lock;

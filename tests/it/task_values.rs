@@ -487,6 +487,7 @@ fn request_is_the_same_only_if_all_of_it_is() {
 fn features_that_change_json_for_everybody_are_off() {
     let manifests = [
         include_str!("../../Cargo.toml"),
+        include_str!("../../bindings/requests/Cargo.toml"),
         include_str!("../../tools/foldlog/Cargo.toml"),
         include_str!("../../fuzz/Cargo.toml"),
     ];

@@ -110,7 +110,8 @@ fn edges(path: &str, text: &str, exported: &BTreeMap<String, String>) -> Vec<Str
 
 /// System calls, platform switches and `unsafe` outside the one room for them.
 fn operating_system(path: &str, text: &str) -> Vec<String> {
-    let ours = path.starts_with("src/") || path.starts_with("tools/foldlog/src/");
+    let ours =
+        ["src/", "bindings/requests/src/", "tools/foldlog/src/"].iter().any(|room| path.starts_with(room));
     if !ours
         || path == "src/vfs/os.rs"
         || path.strip_prefix(OS_ROOM).is_some_and(|rest| rest.starts_with('/'))

@@ -54,6 +54,7 @@ fn system_call_outside_its_room_is_found() {
     let all = ["std::fs", "fs4", "std::fs", "libc", ":3: unsafe", "cfg(windows)", "cfg(target_os)"];
     found(&operating_system("src/log/lock.rs", text), &all);
     found(&operating_system("tools/foldlog/src/verbs/dump.rs", "use std::fs;"), &["std::fs"]);
+    found(&operating_system("bindings/requests/src/place.rs", "use std::fs;"), &["std::fs"]);
     found(&operating_system("src/vfs/os/unix.rs", text), &[]);
     found(&operating_system("tests/it/main.rs", text), &[]);
     let mention = "//! `std::fs` and libc\n#![deny(unsafe_code)]\n#[cfg(test)]\nfn unix(windows: &str) {}";

@@ -6,8 +6,7 @@ use foldlog::event::{By, Event, Imported};
 use foldlog::log::Binding;
 use foldlog::log::envelope::Envelope;
 use foldlog::{Field, Patch, Value};
-
-use crate::task_json::{key, raw, text, value};
+use foldlog_requests::json::{key, raw, text, value};
 
 /// What an event says: `null` for a kind that this release does not know, `{"error":WHY}` for a body that is none of its
 /// kind.

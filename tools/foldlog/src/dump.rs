@@ -10,18 +10,19 @@ use foldlog::log::reader::Visit;
 use foldlog::log::scan::Content;
 use foldlog::store::inspect::{self, Inspection};
 use foldlog::vfs::os::Os;
+use foldlog_requests::Failure;
+use foldlog_requests::event_json::event_line;
+use foldlog_requests::event_json::rfc3339;
+use foldlog_requests::json;
 
 use crate::args::{Dump, Global};
 use crate::decoded;
 use crate::escape;
-use crate::event_json::{event_line, rfc3339};
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::follow;
 use crate::out::Out;
 use crate::raw;
 use crate::target::{self, What};
-use crate::task_json;
 
 /// Runs the verb.
 pub(crate) fn run(global: &Global, verb: &Dump, out: &mut Out) -> Result<Exit, Failure> {
@@ -76,7 +77,7 @@ pub(crate) fn one_of(several: bool, done: Result<Exit, Failure>, out: &mut Out) 
     match done {
         Err(failure @ Failure::Library(_)) if several => {
             out.error(&failure);
-            Ok(failure.exit())
+            Ok(Exit::of(&failure))
         }
         done => done,
     }
@@ -206,7 +207,7 @@ pub(crate) fn event_of(
     }
     let mut line = event_line(workspace, preamble, frame.0, frame.1, event);
     if verb.decode && line.pop().is_some() {
-        task_json::raw("event", decoded::json(event), &mut line);
+        json::raw("event", decoded::json(event), &mut line);
         line.push('}');
     }
     line

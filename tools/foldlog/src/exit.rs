@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use foldlog::Severity;
+use foldlog_requests::Failure;
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,11 @@ const TABLE: [(Exit, &[&str]); 6] = [
 ];
 
 impl Exit {
+    /// What a failure ends with.
+    pub(crate) fn of(failure: &Failure) -> Self {
+        Exit::of_code(failure.code())
+    }
+
     /// The exit of an error code; one that a newer library has, and this table not, is [`Exit::Io`].
     pub(crate) fn of_code(code: &str) -> Exit {
         let row = TABLE.iter().find(|(_, codes)| codes.contains(&code));

@@ -4,8 +4,7 @@ use std::io::Read as _;
 
 use foldlog::event::ITEM_LEN_MAX;
 use foldlog::{Field, Value};
-
-use crate::failure::Failure;
+use foldlog_requests::Failure;
 
 /// One of them; without a value it is to be removed.
 pub(crate) type Assigned = (Field, Option<Value>);

@@ -1,32 +1,6 @@
-//! A finding as a JSON line, the contract of `foldlog verify --json`, and as text for people.
+//! A finding as text for people.
 
 use foldlog::{Finding, Severity};
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct Line<'a> {
-    severity: &'a str,
-    code: &'a str,
-    file: String,
-    offset: Option<u64>,
-    seq: Option<u64>,
-    message: &'a str,
-    remedy: &'a str,
-}
-
-/// `{"severity","code","file","offset","seq","message","remedy"}`.
-pub(crate) fn json(finding: &Finding) -> String {
-    let line = Line {
-        severity: finding.severity.as_str(),
-        code: finding.code,
-        file: finding.file.display().to_string(),
-        offset: finding.offset,
-        seq: finding.seq,
-        message: &finding.message,
-        remedy: finding.remedy,
-    };
-    serde_json::to_string(&line).unwrap_or_default()
-}
 
 /// Three lines: what, where, and what to do.
 pub(crate) fn text(finding: &Finding, colour: bool) -> String {
@@ -65,14 +39,6 @@ mod tests {
             message: "m".into(),
             remedy: "r",
         }
-    }
-
-    #[test]
-    fn json_of_a_finding_has_these_keys_in_this_order() {
-        assert_eq!(
-            json(&finding()),
-            r#"{"severity":"damage","code":"corrupt","file":"a.seg","offset":7,"seq":null,"message":"m","remedy":"r"}"#
-        );
     }
 
     #[test]

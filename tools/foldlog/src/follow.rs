@@ -4,11 +4,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use foldlog::{Delivery, ErrorKind, Seq, Since, Store, Subscription};
+use foldlog_requests::Failure;
 
 use crate::args::Dump;
 use crate::dump;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 
 /// What one of the logs, by its place among them, has to tell.
@@ -83,7 +83,7 @@ pub(crate) fn run(
                     let failure = Failure::Library(error);
                     out.flush()?;
                     out.error(&failure);
-                    exit = exit.worse(failure.exit());
+                    exit = exit.worse(Exit::of(&failure));
                 }
             }
         }

@@ -3,9 +3,10 @@
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
+use foldlog_requests::Failure;
+
 use crate::args::Args;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::{self, Out};
 
 /// The verbs as help shows them. A verb that is in none of these is caught by a test.
@@ -75,7 +76,7 @@ pub(crate) fn refuse(refusal: &clap::Error) -> Exit {
             let remedy = if hint.is_empty() { "see foldlog --help".to_owned() } else { hint };
             let failure = Failure::usage(message.trim_end().replace("\n  ", " "), remedy);
             out::error(&failure, json, false);
-            failure.exit()
+            Exit::of(&failure)
         }
     }
 }

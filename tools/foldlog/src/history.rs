@@ -3,18 +3,17 @@
 use foldlog::event::{Cause, Event, kinds};
 use foldlog::view::{Change, FieldChange};
 use foldlog::{TaskId, Tasks, Value};
+use foldlog_requests::Failure;
+use foldlog_requests::history;
 
 use crate::args::Global;
 use crate::escape;
-use crate::event_json::rfc3339;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::homes;
 use crate::out::Out;
 use crate::show::{absent, shown};
 use crate::table;
 use crate::task_args::History;
-use crate::task_json;
 
 /// Runs the verb.
 pub(crate) fn run(global: &Global, verb: &History, out: &mut Out) -> Result<Exit, Failure> {
@@ -36,7 +35,7 @@ pub(crate) fn run(global: &Global, verb: &History, out: &mut Out) -> Result<Exit
         }
         for change in home.history(&id)? {
             if out.json {
-                out.line(&json(home, &change)?)?;
+                out.line(&history::change(home, &change)?)?;
             } else {
                 people(home, &change, verb.full)?.iter().try_for_each(|line| out.line(line))?;
             }
@@ -68,52 +67,6 @@ fn beside_fields(change: &Change) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// `{"seq","time","workspace","session","writer","op_id","kind","revision","live","changes":[{"field","from","to"}]}`;
-/// `from` or `to` is left out where the field was, or is, absent.
-pub(crate) fn json(home: &Tasks, change: &Change) -> Result<String, Failure> {
-    let mut line = String::from("{");
-    task_json::raw("seq", change.seq, &mut line);
-    task_json::text("time", &rfc3339(change.time), &mut line);
-    task_json::text("workspace", home.workspace().name(), &mut line);
-    match change.session {
-        0 => task_json::raw("session", "null", &mut line),
-        session => task_json::text("session", &format!("{session:016x}"), &mut line),
-    }
-    match home.read(|_, index| index.writer(change.session).cloned())? {
-        Some(writer) => {
-            let mut who = String::from("{");
-            task_json::text("label", &writer.label, &mut who);
-            task_json::raw("pid", writer.pid, &mut who);
-            task_json::text("version", &writer.version, &mut who);
-            task_json::raw("writer", who + "}", &mut line);
-        }
-        None => task_json::raw("writer", "null", &mut line),
-    }
-    match change.op_id {
-        Some(op_id) => task_json::text("op_id", &op_id.to_string(), &mut line),
-        None => task_json::raw("op_id", "null", &mut line),
-    }
-    match kinds::name(change.kind) {
-        Some(name) => task_json::text("kind", name, &mut line),
-        None => task_json::raw("kind", change.kind, &mut line),
-    }
-    task_json::raw("revision", change.revision, &mut line);
-    task_json::raw("live", change.live, &mut line);
-    let mut changes = Vec::with_capacity(change.fields.len());
-    for FieldChange { field, from, to } in &change.fields {
-        let mut one = String::from("{");
-        task_json::text("field", field.name(), &mut one);
-        for (name, value) in [("from", from), ("to", to)] {
-            if let Some(value) = value {
-                task_json::value(name, &home.value(value)?, &mut one);
-            }
-        }
-        changes.push(one + "}");
-    }
-    task_json::raw("changes", format_args!("[{}]", changes.join(",")), &mut line);
-    Ok(line + "}")
 }
 
 fn people(home: &Tasks, change: &Change, full: bool) -> Result<Vec<String>, Failure> {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use foldlog::event::Fence;
 use foldlog::task::{CommitOptions, Op};
 use foldlog::{ErrorKind, TaskId, Tasks};
+use foldlog_requests::{Failure, receipt};
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::interrupt;
 use crate::out::Out;
 use crate::target;
@@ -33,7 +33,7 @@ pub(crate) fn run(global: &Global, verb: &Attach, out: &mut Out) -> Result<Exit,
         file: None,
     })?;
     interrupt::gently();
-    out.line(&if out.json { write::json(&done) } else { format!("{id}: held by the fence {fence}") })?;
+    out.line(&if out.json { receipt::committed(&done) } else { format!("{id}: held by the fence {fence}") })?;
     out.flush()?;
     let ended = match verb.command.split_first() {
         Some((program, words)) => {

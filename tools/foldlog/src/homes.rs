@@ -2,10 +2,10 @@
 
 use foldlog::task::TaskStore;
 use foldlog::{Housekeeping, Options, Severity, Tasks};
+use foldlog_requests::{Failure, place};
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 use crate::target;
 
@@ -42,7 +42,7 @@ pub(crate) fn look(global: &Global, out: &mut Out) -> Result<Homes, Failure> {
     let options = Options::default().read_only(true).create(false).housekeeping(Housekeeping::Off);
     let store = TaskStore::open(target::root(global)?, options)?;
     let opened = match &global.workspace {
-        Some(text) => vec![Ok(store.named(&target::find(store.store(), text)?)?)],
+        Some(text) => vec![Ok(store.named(&place::find(store.store(), text)?)?)],
         None => store.homes()?.into_iter().map(|(_, home)| home).collect(),
     };
     let mut homes = Homes { store, all: Vec::new(), exit: Exit::Fine, unread: None };
@@ -60,7 +60,7 @@ pub(crate) fn look(global: &Global, out: &mut Out) -> Result<Homes, Failure> {
             }
             Err(error) => {
                 let failure = Failure::Library(error);
-                homes.exit = homes.exit.worse(failure.exit());
+                homes.exit = homes.exit.worse(Exit::of(&failure));
                 match homes.unread {
                     None => homes.unread = Some(failure),
                     Some(_) => out.error(&failure),
@@ -86,15 +86,4 @@ pub(crate) fn open(global: &Global, verb: &str, create: bool) -> Result<TaskStor
     let options =
         Options::default().create(create).label(format!("foldlog {verb}")).housekeeping(Housekeeping::Off);
     Ok(TaskStore::open(target::root(global)?, options)?)
-}
-
-/// The workspace of that name in the store, else that of a place, which is made if it is absent.
-///
-/// # Errors
-/// As [`TaskStore::home`].
-pub(crate) fn named_or_new(store: &TaskStore, text: &str) -> Result<Tasks, Failure> {
-    match store.store().workspace_names()?.iter().any(|name| name == text) {
-        true => Ok(store.named(text)?),
-        false => Ok(store.home(&target::place(text)?)?),
-    }
 }

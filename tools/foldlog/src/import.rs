@@ -9,12 +9,12 @@ use foldlog::legacy::{
 use foldlog::task::TaskStore;
 use foldlog::vfs::os::Os;
 use foldlog::{ErrorKind, Housekeeping, Options, Place, Tasks};
+use foldlog_requests::{Failure, place};
 use serde::Serialize;
 
 use crate::args::{Global, Import};
 use crate::escape;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::homes;
 use crate::interrupt;
 use crate::out::Out;
@@ -123,7 +123,7 @@ fn goal(global: &Global, source: &Source, dry_run: bool) -> Result<Goal, Failure
     if !dry_run {
         let store = homes::open(global, "import", true)?;
         let home = match &global.workspace {
-            Some(text) => homes::named_or_new(&store, text)?,
+            Some(text) => place::named_or_new(&store, text)?,
             None => store.home(&place(source.folder())?)?,
         };
         return Ok(of_store(store, home));
@@ -136,11 +136,11 @@ fn goal(global: &Global, source: &Source, dry_run: bool) -> Result<Goal, Failure
     };
     let place = match &global.workspace {
         Some(text) => {
-            let named = store.as_ref().map(|store| target::find(store.store(), text));
+            let named = store.as_ref().map(|store| place::find(store.store(), text));
             if let (Some(store), Some(Ok(name))) = (&store, named) {
                 return Ok(of_store(store.clone(), store.named(&name)?));
             }
-            target::place(text)?
+            place::place(text)?
         }
         None => place(source.folder())?,
     };

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use foldlog_requests::Failure;
+
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out;
 
 fn left_behind() -> &'static Mutex<Option<PathBuf>> {

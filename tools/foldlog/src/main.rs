@@ -1,20 +1,16 @@
 //! The `foldlog` command: lists and changes tasks; looks into event logs, verifies them and mends them.
 //!
 //! A file per verb; those that change tasks share [`write`]. What is shared by all: [`args`] (the command line), [`target`]
-//! (which store, which workspaces), [`out`] (stdout is data, stderr is talk), [`failure`] and [`exit`] (what went wrong, and
-//! the code it ends with), [`process`] (this program as a worker). By the verbs about tasks: [`homes`] (the workspaces as tasks), [`fields`] (`field=value`),
-//! [`task_json`] (the contract of their `--json`), [`table`] and [`escape`] (what people see).
+//! (which store, which workspaces), [`out`] (stdout is data, stderr is talk), [`exit`] (the code it ends with), [`process`]
+//! (this program as a worker). By the verbs about tasks: [`homes`] (the workspaces as tasks), [`fields`] (`field=value`),
+//! [`table`] and [`escape`] (what people see). What `--json` prints, and what [`pipe`] reads, is `foldlog_requests`.
 
 mod args;
 mod decoded;
 mod demo;
 mod dump;
 mod escape;
-mod event_json;
-#[cfg(test)]
-mod event_json_tests;
 mod exit;
-mod failure;
 mod fields;
 mod finding;
 mod follow;
@@ -37,7 +33,6 @@ mod stats;
 mod table;
 mod target;
 mod task_args;
-mod task_json;
 mod tasks;
 mod tree;
 mod verify;
@@ -49,7 +44,7 @@ use std::process::ExitCode;
 
 use args::{Args, Verb};
 use exit::Exit;
-use failure::Failure;
+use foldlog_requests::Failure;
 use out::Out;
 
 fn main() -> ExitCode {
@@ -66,7 +61,7 @@ fn main() -> ExitCode {
             // What was printed before it stands, and comes before it where both go to one place.
             let _ = out.flush();
             out.error(&failure);
-            failure.exit().into()
+            Exit::of(&failure).into()
         }
     }
 }

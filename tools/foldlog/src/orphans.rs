@@ -3,14 +3,15 @@
 use foldlog::log::Durability;
 use foldlog::task::{Fault, Orphan};
 use foldlog::{TaskStore, Tasks};
+use foldlog_requests::Failure;
+use foldlog_requests::orphans;
+use foldlog_requests::orphans::owner;
 
 use crate::args::Global;
 use crate::escape;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::homes;
 use crate::out::Out;
-use crate::task_json;
 
 /// Runs the verb, for the workspaces that `--workspace` names, else for all.
 pub(crate) fn run(global: &Global, apply: bool, out: &mut Out) -> Result<Exit, Failure> {
@@ -60,32 +61,9 @@ pub(crate) fn run(global: &Global, apply: bool, out: &mut Out) -> Result<Exit, F
     Ok(homes.exit.worse(if left + to_do > 0 { Exit::Findings } else { Exit::Fine }))
 }
 
-fn owner(orphan: &Orphan) -> &'static str {
-    match &orphan.owner {
-        None => "unowned",
-        Some(_) if orphan.dead => "dead",
-        Some(_) => "unknown",
-    }
-}
-
-/// `{"workspace","parent","fault","child","owner","mended"}`.
-pub(crate) fn json(workspace: &str, orphan: &Orphan, mended: bool) -> String {
-    let mut line = String::from("{");
-    task_json::text("workspace", workspace, &mut line);
-    task_json::text("parent", orphan.parent.as_str(), &mut line);
-    task_json::text("fault", orphan.fault.code(), &mut line);
-    match orphan.fault.child() {
-        Some(child) => task_json::text("child", child.as_str(), &mut line),
-        None => task_json::raw("child", "null", &mut line),
-    }
-    task_json::text("owner", owner(orphan), &mut line);
-    task_json::raw("mended", mended, &mut line);
-    line + "}"
-}
-
 fn print(workspace: &str, orphan: &Orphan, mended: bool, out: &mut Out) -> Result<(), Failure> {
     if out.json {
-        return out.line(&json(workspace, orphan, mended));
+        return out.line(&orphans::orphan(workspace, orphan, mended));
     }
     let parent = escape::text(orphan.parent.as_str());
     let child = orphan.fault.child().map(|child| escape::text(child.as_str())).unwrap_or_default();

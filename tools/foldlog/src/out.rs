@@ -3,9 +3,9 @@
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 
 use foldlog::{Finding, Severity};
+use foldlog_requests::{Failure, health};
 
 use crate::args::Global;
-use crate::failure::Failure;
 use crate::finding;
 use crate::progress::Progress;
 
@@ -74,14 +74,14 @@ impl Out {
     /// # Errors
     /// As [`Out::bytes`].
     pub(crate) fn finding(&mut self, finding: &Finding) -> Result<(), Failure> {
-        let text = if self.json { finding::json(finding) } else { finding::text(finding, self.colour_out) };
+        let text = if self.json { health::finding(finding) } else { finding::text(finding, self.colour_out) };
         self.line(&text)
     }
 
     /// Tells of a finding beside the data. Damage is never kept quiet.
     pub(crate) fn tell(&mut self, finding: &Finding) {
         if self.json {
-            say(&finding::json(finding));
+            say(&health::finding(finding));
         } else if !self.quiet || finding.severity == Severity::Damage {
             say(&finding::text(finding, self.colour_err));
         }

@@ -11,11 +11,11 @@ use foldlog::log::scan::{Content, Stop};
 use foldlog::log::segment::{SegmentHeader, SegmentState};
 use foldlog::store::inspect;
 use foldlog::vfs::os::Os;
+use foldlog_requests::Failure;
+use foldlog_requests::event_json::rfc3339;
 use serde::Serialize;
 
 use crate::dump::event_text;
-use crate::event_json::rfc3339;
-use crate::failure::Failure;
 
 /// How many bytes behind the end are shown.
 const BEHIND_MAX: usize = 64;

@@ -2,11 +2,11 @@
 
 use foldlog::log::RepairStep;
 use foldlog::{ErrorKind, Options, Store, Vocabulary};
+use foldlog_requests::{Failure, place};
 use serde::Serialize;
 
 use crate::args::{Global, Repair};
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 use crate::target;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(global: &Global, verb: &Repair, out: &mut Out) -> Result<Exit,
     let root = target::root(global)?;
     let reader = target::open(&root)?;
     let name = match &global.workspace {
-        Some(text) => target::find(&reader, text)?,
+        Some(text) => place::find(&reader, text)?,
         None => target::find_here(&reader)?,
     };
     // The plan comes first even where it is carried out: where there is nothing to do, nothing is opened for writing.

@@ -2,15 +2,14 @@
 
 use foldlog::task::Snapshot;
 use foldlog::{ErrorKind, TaskId, Tasks, Value, store};
+use foldlog_requests::{Failure, task};
 
 use crate::args::Global;
 use crate::escape;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::homes::{self, Homes};
 use crate::out::Out;
 use crate::task_args::Show;
-use crate::task_json;
 
 /// Runs the verb.
 pub(crate) fn run(global: &Global, verb: &Show, out: &mut Out) -> Result<Exit, Failure> {
@@ -27,7 +26,7 @@ pub(crate) fn run(global: &Global, verb: &Show, out: &mut Out) -> Result<Exit, F
     }
     for (at, (home, snapshot)) in found.iter().enumerate() {
         if out.json {
-            out.line(&task_json::task(snapshot, home.workspace().name(), None))?;
+            out.line(&task::task(snapshot, home.workspace().name(), None))?;
             continue;
         }
         if at > 0 {

@@ -3,11 +3,11 @@
 use foldlog::store::inspect;
 use foldlog::vfs::os::Os;
 use foldlog::{ControlUse, State};
+use foldlog_requests::Failure;
 use serde::Serialize;
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 use crate::target::{self, Subject};
 

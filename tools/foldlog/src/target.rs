@@ -7,9 +7,10 @@ use foldlog::store::{self, Place};
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{FileKind, Vfs as _};
 use foldlog::{Options, Store};
+use foldlog_requests::Failure;
+use foldlog_requests::place::{find, place};
 
 use crate::args::Global;
-use crate::failure::Failure;
 
 const NO_STORE: &str = "no store was named, and there is no default";
 const NAME_ONE: &str = "give --store DIR, or set FOLDLOG_STORE";
@@ -63,20 +64,6 @@ pub(crate) fn subjects(store: &Store, global: &Global) -> Result<Vec<Subject>, F
     Ok(names.into_iter().map(|name| Subject { dir: store.workspace_dir(&name), name }).collect())
 }
 
-/// The folder's name of the workspace that a text means: `key:NAME`, a workspace's folder's name, or a project's path.
-pub(crate) fn find(store: &Store, text: &str) -> Result<String, Failure> {
-    if store.workspace_names()?.contains(&text.to_owned()) {
-        return Ok(text.to_owned());
-    }
-    let place = place(text)?;
-    store.find_workspace(&place)?.ok_or_else(|| {
-        Failure::not_found(
-            format!("the store has no workspace for {text}"),
-            "see `foldlog stats` for those it has; name one by its project's folder, by key:NAME, or by its own name",
-        )
-    })
-}
-
 /// The workspace of the current folder: what a verb that writes takes if none is named.
 ///
 /// # Errors
@@ -89,21 +76,6 @@ pub(crate) fn find_here(store: &Store) -> Result<String, Failure> {
             "name one with --workspace; `foldlog stats` lists them",
         )
     })
-}
-
-/// What a text on the command line means as a place.
-pub(crate) fn place(text: &str) -> Result<Place, Failure> {
-    if let Some(key) = text.strip_prefix("key:") {
-        return Ok(Place::Key(key.to_owned()));
-    }
-    let whole = std::path::absolute(text).map_err(|e| Failure::io("find", Path::new(text), &e))?;
-    match whole.to_str() {
-        Some(whole) => Ok(Place::Path(whole.to_owned())),
-        None => Err(Failure::usage(
-            format!("the path {} is not Unicode", whole.display()),
-            "name the workspace by its folder's name in the store",
-        )),
-    }
 }
 
 /// Looks at what a path on the command line is.

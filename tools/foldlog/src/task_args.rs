@@ -4,7 +4,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use foldlog::event::Fence;
 use foldlog::task::TaskExpect;
 use foldlog::view::Sort;
-use foldlog::{Durability, OpId, Revision, TaskStatus, Token};
+use foldlog::{Durability, OpId, TaskStatus};
+use foldlog_requests::words;
 
 /// `foldlog tasks`.
 #[derive(Debug, clap::Args)]
@@ -98,18 +99,18 @@ pub(crate) struct Change {
     ///
     /// A token counts only in the history it was read in. A bare number is valid only until the machine restarts: after a
     /// power cut numbers may be given out again. Of `delegate` it is the parent's.
-    #[arg(long, value_name = "TOKEN|NUMBER", value_parser = parse_expected)]
+    #[arg(long, value_name = "TOKEN|NUMBER", value_parser = words::parse_expected)]
     pub(crate) expect_revision: Option<TaskExpect>,
     /// Make the change on behalf of whoever holds the task by this fence, as `attach` printed it: nothing is changed once the
     /// task has changed hands. Of `delegate` it is the parent's, of `rm` the first one's.
-    #[arg(long, value_name = "NUMBER.SESSION", value_parser = parse_fence)]
+    #[arg(long, value_name = "NUMBER.SESSION", value_parser = words::parse_fence)]
     pub(crate) fence: Option<Fence>,
     /// The request's name: sent twice under one name, it is applied once and answered alike. 32 hex digits or a UUID.
-    #[arg(long, value_name = "HEX32", value_parser = parse_op_id)]
+    #[arg(long, value_name = "HEX32", value_parser = words::parse_op_id)]
     pub(crate) op_id: Option<OpId>,
     /// What the change survives when its receipt is printed: durable a power cut, buffered the end of this program,
     /// interval:MS a power cut from that many milliseconds later.
-    #[arg(long, value_name = "durable|buffered|interval:MS", default_value = "durable", value_parser = parse_durability)]
+    #[arg(long, value_name = "durable|buffered|interval:MS", default_value = "durable", value_parser = words::parse_durability)]
     pub(crate) durability: Durability,
 }
 
@@ -234,71 +235,4 @@ pub(crate) struct Remove {
 fn status_parser() -> impl clap::builder::TypedValueParser<Value = TaskStatus> {
     PossibleValuesParser::new(TaskStatus::ALL.map(TaskStatus::name))
         .try_map(|name| TaskStatus::of(&name).ok_or("no status"))
-}
-
-pub(crate) fn parse_expected(text: &str) -> Result<TaskExpect, String> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        let number = text.parse().map_err(|_| "the number is over 64 bits".to_owned())?;
-        return Ok(TaskExpect::Revision(Revision(number)));
-    }
-    let token = text.parse::<Token>();
-    token.map(TaskExpect::At).map_err(|_| "it is neither REVISION.SEQ.EPOCH nor a number".to_owned())
-}
-
-fn parse_fence(text: &str) -> Result<Fence, String> {
-    text.parse().map_err(|_| "it is not NUMBER.SESSION, the session in 16 hex digits".to_owned())
-}
-
-pub(crate) fn parse_op_id(text: &str) -> Result<OpId, String> {
-    let bad = || "it is neither 32 hex digits nor a UUID".to_owned();
-    let dashes: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
-    if !(dashes.is_empty() || dashes == [8, 13, 18, 23]) {
-        return Err(bad());
-    }
-    let digits: String = text.chars().filter(|c| *c != '-').collect();
-    if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(bad());
-    }
-    u128::from_str_radix(&digits, 16).map(|id| OpId(id.to_be_bytes())).map_err(|_| bad())
-}
-
-pub(crate) fn parse_durability(text: &str) -> Result<Durability, String> {
-    match (text, text.strip_prefix("interval:")) {
-        ("durable", _) => Ok(Durability::Durable),
-        ("buffered", _) => Ok(Durability::Buffered),
-        (_, Some(ms)) if ms.bytes().all(|b| b.is_ascii_digit()) => ms
-            .parse()
-            .map(Durability::Interval)
-            .map_err(|_| "interval:MS wants a number of milliseconds".into()),
-        _ => Err("it is none of durable, buffered, interval:MS".into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn op_ids_are_hex_or_uuids() {
-        let id = OpId([0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0, 1, 2, 3, 4, 5, 6, 7]);
-        for text in ["0123456789abcdef0001020304050607", "01234567-89AB-CDEF-0001-020304050607"] {
-            assert_eq!(parse_op_id(text), Ok(id), "{text}");
-        }
-        for bad in ["", "0", "+123456789abcdef0001020304050607", "0123-456789abcdef0001020304050607", "ä"] {
-            assert!(parse_op_id(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn expectations_and_durabilities_are_read() {
-        assert_eq!(parse_expected("7"), Ok(TaskExpect::Revision(Revision(7))));
-        assert!(matches!(parse_expected("7.12.0000000000000abc"), Ok(TaskExpect::At(_))));
-        for bad in ["", "+7", "7.12", "x", "99999999999999999999"] {
-            assert!(parse_expected(bad).is_err(), "{bad}");
-        }
-        assert_eq!(parse_durability("interval:50"), Ok(Durability::Interval(50)));
-        for bad in ["", "interval", "interval:", "interval:+5", "interval:5000000000", "Durable"] {
-            assert!(parse_durability(bad).is_err(), "{bad}");
-        }
-    }
 }

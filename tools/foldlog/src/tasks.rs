@@ -8,16 +8,15 @@ use foldlog::store;
 use foldlog::task::Snapshot;
 use foldlog::view::{Query, Sort, Task, Totals};
 use foldlog::{Seq, Tasks, Token, Value};
+use foldlog_requests::{Failure, json, task};
 
 use crate::args::Global;
 use crate::escape;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::homes::{self, Homes};
 use crate::out::Out;
 use crate::table::{self, Column};
 use crate::task_args::Tasks as Verb;
-use crate::task_json;
 use crate::tree;
 use crate::watch;
 
@@ -63,10 +62,10 @@ pub(crate) fn print(homes: &Homes, verb: &Verb, page: &Page, out: &mut Out) -> R
         out.line(&json(home, row, verb)?)?;
     }
     let mut end = String::from("{");
-    task_json::raw("total", page.total, &mut end);
+    json::raw("total", page.total, &mut end);
     match &page.next {
-        Some(next) => task_json::text("next", next, &mut end),
-        None => task_json::raw("next", "null", &mut end),
+        Some(next) => json::text("next", next, &mut end),
+        None => json::raw("next", "null", &mut end),
     }
     out.line(&(end + "}"))
 }
@@ -75,7 +74,7 @@ pub(crate) fn print(homes: &Homes, verb: &Verb, page: &Page, out: &mut Out) -> R
 pub(crate) fn json(home: &Tasks, row: &Row, verb: &Verb) -> Result<String, Failure> {
     let found = home.load(row.found.clone())?;
     let tree = verb.tree.then_some((row.depth, &row.totals));
-    Ok(task_json::task(&found, home.workspace().name(), tree))
+    Ok(task::task(&found, home.workspace().name(), tree))
 }
 
 /// The list as it is now.

@@ -6,10 +6,10 @@ use foldlog::store::inspect::{self, NamedBlobs};
 use foldlog::vfs::os::Os;
 use foldlog::view::Index;
 use foldlog::{ErrorKind, Finding};
+use foldlog_requests::Failure;
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 use crate::target::{self, Subject};
 

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
 use foldlog::{KeyKind, Since};
+use foldlog_requests::{Failure, json};
 
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::follow;
 use crate::homes::Homes;
 use crate::out::Out;
 use crate::table;
 use crate::task_args::Tasks as Verb;
-use crate::task_json;
 use crate::tasks::{self, Page};
 
 /// A task, by its home's place and its id.
@@ -48,7 +47,7 @@ pub(crate) fn run(homes: &Homes, verb: &Verb, out: &mut Out) -> Result<Exit, Fai
                 Err(error) => {
                     let failure = Failure::Library(error);
                     out.error(&failure);
-                    exit = exit.worse(failure.exit());
+                    exit = exit.worse(Exit::of(&failure));
                 }
             }
         }
@@ -94,9 +93,9 @@ fn lines(
         let Some(home) = homes.all.get(*at) else { continue };
         let line = if out.json {
             let mut line = String::from("{");
-            task_json::text("id", id, &mut line);
-            task_json::raw("gone", "true", &mut line);
-            task_json::text("workspace", home.workspace().name(), &mut line);
+            json::text("id", id, &mut line);
+            json::raw("gone", "true", &mut line);
+            json::text("workspace", home.workspace().name(), &mut line);
             line + "}"
         } else {
             format!("{} is not in the list any more", crate::escape::text(id))

@@ -1,19 +1,16 @@
 //! The verbs that change tasks, and their receipts.
 
-use foldlog::event::json::write_string;
 use foldlog::task::{CommitOptions, Committed, Op};
 use foldlog::{Field, Item, Patch, TaskId, Tasks, Value};
+use foldlog_requests::{Failure, place, receipt};
 
 use crate::args::Global;
 use crate::escape;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::fields;
 use crate::homes;
 use crate::out::Out;
-use crate::target;
 use crate::task_args::{Abandon, Change, Complete, Create, Delegate, Remove, Rename, Resume, Set, SetStatus};
-use crate::task_json;
 
 /// `foldlog create`.
 pub(crate) fn create(global: &Global, verb: &Create, out: &mut Out) -> Result<Exit, Failure> {
@@ -24,19 +21,19 @@ pub(crate) fn create(global: &Global, verb: &Create, out: &mut Out) -> Result<Ex
     let (home, done) = match &global.workspace {
         // A workspace that was named is the one, whatever others hold.
         Some(text) => {
-            let home = homes::named_or_new(&store, text)?;
+            let home = place::named_or_new(&store, text)?;
             let done = home.commit(vec![Op::Create { item, again: verb.again }], options)?;
             (home, done)
         }
         None => {
-            let place = target::place(".")?;
+            let place = place::place(".")?;
             match verb.again {
                 true => store.create_again(&place, item, options)?,
                 false => store.create(&place, item, options)?,
             }
         }
     };
-    receipt(&home, &done, out)
+    tell(&home, &done, out)
 }
 
 /// `foldlog set`.
@@ -156,7 +153,7 @@ pub(crate) fn commit(
     let store = homes::open(global, verb, false)?;
     match &global.workspace {
         Some(text) => {
-            let home = store.named(&target::find(store.store(), text)?)?;
+            let home = store.named(&place::find(store.store(), text)?)?;
             let done = home.commit(vec![op], options)?;
             Ok((home, done))
         }
@@ -173,42 +170,15 @@ fn change(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let (home, done) = commit(global, verb, op, options)?;
-    receipt(&home, &done, out)
+    tell(&home, &done, out)
 }
 
 /// Prints what was done, before anything that is left to do can fail, then settles the log.
-pub(crate) fn receipt(home: &Tasks, done: &Committed, out: &mut Out) -> Result<Exit, Failure> {
-    out.line(&if out.json { json(done) } else { people(done) })?;
+pub(crate) fn tell(home: &Tasks, done: &Committed, out: &mut Out) -> Result<Exit, Failure> {
+    out.line(&if out.json { receipt::committed(done) } else { people(done) })?;
     out.flush()?;
     home.workspace().clone().close()?;
     Ok(Exit::Fine)
-}
-
-/// `{"seq","last_seq","epoch","revisions":{ID:N},"tokens":{ID:TOKEN},"durable","again"}`, with `"fences":{ID:FENCE}` before
-/// `durable` if it gave any out.
-pub(crate) fn json(done: &Committed) -> String {
-    let mut line = String::from("{");
-    task_json::raw("seq", done.first, &mut line);
-    task_json::raw("last_seq", done.last(), &mut line);
-    task_json::text("epoch", &format!("{:016x}", done.cursor.epoch), &mut line);
-    let (mut revisions, mut tokens) = (String::from("{"), String::from("{"));
-    for (id, token) in &done.tasks {
-        task_json::raw(id.as_str(), token.revision, &mut revisions);
-        task_json::key(id.as_str(), &mut tokens);
-        write_string(&token.to_string(), &mut tokens);
-    }
-    task_json::raw("revisions", revisions + "}", &mut line);
-    task_json::raw("tokens", tokens + "}", &mut line);
-    if !done.fences.is_empty() {
-        let mut fences = String::from("{");
-        for (id, fence) in &done.fences {
-            task_json::text(id.as_str(), &fence.to_string(), &mut fences);
-        }
-        task_json::raw("fences", fences + "}", &mut line);
-    }
-    task_json::raw("durable", done.durable, &mut line);
-    task_json::raw("again", done.again, &mut line);
-    line + "}"
 }
 
 fn people(done: &Committed) -> String {

@@ -11,12 +11,12 @@ use foldlog::task::TaskStore;
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{Open, Vfs as _, read_full};
 use foldlog::{Field, Housekeeping, KeyKind, Options, Value};
+use foldlog_requests::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::told::{Ack, Told, hex};
 use crate::args::DemoCheck;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 
 /// The ledger's name in a demo's folder.

@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 
 use foldlog::vfs::Vfs as _;
 use foldlog::vfs::os::Os;
+use foldlog_requests::Failure;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,7 +29,6 @@ use told::Told;
 
 use crate::args::Demo;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::interrupt;
 use crate::out::Out;
 use crate::process::{self, Child, Ended, PATIENCE, Running};

@@ -5,8 +5,7 @@ use std::path::Path;
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{Open, Vfs as _, write_full};
 use foldlog::{Field, Item};
-
-use crate::failure::Failure;
+use foldlog_requests::Failure;
 
 const INDEX: &str = include_str!("../../sample/_index.json");
 const ITEMS: &str = include_str!("../../sample/history_items.json");

@@ -7,13 +7,13 @@ use foldlog::task::{CommitOptions, Op, TaskExpect, TaskStore, Tasks};
 use foldlog::{
     Durability, ErrorKind, Field, Housekeeping, Item, Options, Patch, Store, TaskId, TaskStatus, Value,
 };
+use foldlog_requests::Failure;
 
 use super::plan::{self, Step};
 use super::tear::{Tearing, Trap};
 use super::told::{Ack, Told, hex};
 use crate::args::DemoWriter;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 
 /// Runs the hidden verb.
@@ -23,7 +23,7 @@ pub(crate) fn run(verb: &DemoWriter, out: &mut Out) -> Result<Exit, Failure> {
         Err(failure) => {
             let message = format!("{}: {}", failure.code(), failure.message());
             out.line(&Told::Failed { message }.line())?;
-            Ok(failure.exit())
+            Ok(Exit::of(&failure))
         }
     }
 }

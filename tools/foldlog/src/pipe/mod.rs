@@ -3,27 +3,22 @@
 //! Requests are answered in their order. What subscriptions bring comes between the answers. `docs/pipe.md` has the contract.
 
 mod follow;
-mod perform;
-mod request;
 
 use std::io::{self, BufRead as _};
 use std::sync::mpsc::{self, SyncSender};
 
 use foldlog::task::TaskStore;
 use foldlog::{Housekeeping, Options};
+use foldlog_requests::json::{raw, splice};
+use foldlog_requests::perform::Subject;
+use foldlog_requests::{Failure, Request};
 
 use crate::args::{Global, Pipe};
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 use crate::target;
-use crate::task_json::raw;
 use follow::Subscriptions;
-use perform::{Subject, splice};
-use request::{Request, invalid};
 
-/// Operations that follow a log.
-const FOLLOWS: [&str; 2] = ["subscribe", "unsubscribe"];
 /// How many lines wait to be worked on before who sends them has to wait.
 const WAITING_MAX: usize = 64;
 
@@ -91,7 +86,7 @@ fn answer(
     let line = match line {
         Ok(line) if line.trim().is_empty() => return Ok(()),
         Ok(line) => line,
-        Err(e) => return out.line(&failed(None, &invalid(format!("stdin is no text: {e}")))),
+        Err(e) => return out.line(&failed(None, &Failure::invalid(format!("stdin is no text: {e}")))),
     };
     let request = match Request::parse(&line) {
         Ok(request) => request,
@@ -103,7 +98,7 @@ fn answer(
         "unsubscribe" => subscriptions.end(request.sub),
         op => subject
             .perform(&request)
-            .and_then(|done| done.ok_or_else(|| invalid(format!("there is no operation {op:?}")))),
+            .and_then(|done| done.ok_or_else(|| Failure::invalid(format!("there is no operation {op:?}")))),
     };
     out.line(&match done {
         Ok(answer) => {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{Existing, FileKind, FileSystem, Open, Vfs as _, VfsFile, read_full, write_full};
+use foldlog_requests::Failure;
 use serde::Serialize;
 
 use crate::args::{Selftest, Task};
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::interrupt;
 use crate::out::Out;
 

@@ -10,10 +10,10 @@ use foldlog::store::Place;
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{Open, Vfs as _, read_full};
 use foldlog::{Durability, Housekeeping, Key, NewEvent, Options, State, Store, Vocabulary};
+use foldlog_requests::Failure;
 
 use crate::args::{Task, Worker};
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::out::Out;
 
 /// Kind of the events that a selftest writes.
@@ -48,7 +48,7 @@ pub(crate) fn run(verb: &Worker, out: &mut Out) -> Result<Exit, Failure> {
         Ok(()) => Ok(Exit::Fine),
         Err(failure) => {
             out.line(&format!("error {}: {}", failure.code(), failure.message()))?;
-            Ok(failure.exit())
+            Ok(Exit::of(&failure))
         }
     }
 }

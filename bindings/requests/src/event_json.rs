@@ -9,7 +9,8 @@ use foldlog::log::envelope::{Envelope, KeyKind, Preamble};
 use foldlog::log::format::{EVENT_ELIDED, EVENT_NOTHING};
 
 /// The line of one event, without the line feed. `first` and `count` are those of the commit's frame.
-pub(crate) fn event_line(
+#[must_use]
+pub fn event_line(
     workspace: &str,
     preamble: &Preamble,
     first: u64,
@@ -62,7 +63,8 @@ fn quoted(text: &str) -> String {
 }
 
 /// Microseconds since 1970 UTC as RFC 3339 with six decimals. Years past 9999 get the digits they need.
-pub(crate) fn rfc3339(micros: u64) -> String {
+#[must_use]
+pub fn rfc3339(micros: u64) -> String {
     let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Counted from 0000-03-01, so that the leap day is the last of its year; 400 years have 146,097 days.

@@ -2,28 +2,26 @@
 
 use std::time::Duration;
 
-use foldlog::log::{Cursor, Lpos};
+use foldlog::Tasks;
 use foldlog::store;
-use foldlog::task::{Committed, Op, TaskStore};
-use foldlog::view::{Query, Sort};
-use foldlog::{Seq, Tasks};
+use foldlog::task::{Op, TaskStore};
 
-use super::request::{Request, invalid};
 use crate::failure::Failure;
-use crate::finding;
+use crate::health;
 use crate::history;
-use crate::homes;
+use crate::json::{array, raw, text};
 use crate::orphans;
-use crate::target;
-use crate::task_json::{key, raw, task, text};
-use crate::who;
-use crate::write;
+use crate::place;
+use crate::receipt;
+use crate::request::Request;
+use crate::sessions;
+use crate::task;
 
 /// How long `wait_durable` waits if nothing else is asked for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Operations beside those that change tasks and those that follow; all of them, for `hello`.
-pub(super) const READS: [&str; 16] = [
+pub const READS: [&str; 16] = [
     "hello",
     "workspaces",
     "sessions",
@@ -42,7 +40,7 @@ pub(super) const READS: [&str; 16] = [
     "wait_durable",
 ];
 /// Those that change tasks.
-pub(super) const CHANGES: [&str; 14] = [
+pub const CHANGES: [&str; 14] = [
     "commit",
     "create",
     "patch",
@@ -59,10 +57,16 @@ pub(super) const CHANGES: [&str; 14] = [
     "set_rules",
 ];
 
+/// Those that follow a log; whoever serves requests has them.
+pub const FOLLOWS: [&str; 2] = ["subscribe", "unsubscribe"];
+
 /// The store, and the workspace that a request without one of its own is about.
-pub(super) struct Subject {
-    pub(super) store: TaskStore,
-    pub(super) workspace: Option<String>,
+#[derive(Debug)]
+pub struct Subject {
+    /// The store.
+    pub store: TaskStore,
+    /// The workspace, as [`place::find`] takes it.
+    pub workspace: Option<String>,
 }
 
 impl Subject {
@@ -71,15 +75,20 @@ impl Subject {
     }
 
     /// The workspace that the request names.
-    pub(super) fn home(&self, request: &Request<'_>) -> Result<Tasks, Failure> {
+    ///
+    /// # Errors
+    /// `invalid` if none is named; as [`place::find`].
+    pub fn home(&self, request: &Request<'_>) -> Result<Tasks, Failure> {
         let text = self.named(request).ok_or_else(|| {
-            invalid("which workspace is not said; name one by its folder, by key:NAME, or by its own name")
+            Failure::invalid(
+                "which workspace is not said; name one by its folder, by key:NAME, or by its own name",
+            )
         })?;
-        Ok(self.store.named(&target::find(self.store.store(), text)?)?)
+        Ok(self.store.named(&place::find(self.store.store(), text)?)?)
     }
 
     /// The workspace that the request names, else all.
-    pub(super) fn homes(&self, request: &Request<'_>) -> Result<Vec<Tasks>, Failure> {
+    fn homes(&self, request: &Request<'_>) -> Result<Vec<Tasks>, Failure> {
         match self.named(request) {
             Some(_) => Ok(vec![self.home(request)?]),
             None => self.store.homes()?.into_iter().map(|(_, home)| Ok(home?)).collect(),
@@ -95,7 +104,10 @@ impl Subject {
     }
 
     /// Does what is asked for; returns the answer as JSON, `None` for an operation that is not one of these.
-    pub(super) fn perform(&self, request: &Request<'_>) -> Result<Option<String>, Failure> {
+    ///
+    /// # Errors
+    /// `invalid` for a request that makes no sense, and as the library's calls.
+    pub fn perform(&self, request: &Request<'_>) -> Result<Option<String>, Failure> {
         if request.op == "commit" {
             return self.commit(request, request.changes()?).map(Some);
         }
@@ -105,10 +117,10 @@ impl Subject {
         Ok(Some(match &*request.op {
             "hello" => self.hello(),
             "workspaces" => self.workspaces()?,
-            "sessions" => array(&who::lines(&self.store, &self.homes(request)?)?),
+            "sessions" => array(&sessions::lines(&self.store, &self.homes(request)?)?),
             "get" => {
                 let home = self.home_of_task(request)?;
-                task(&home.require(&request.task()?)?, home.workspace().name(), None)
+                task::task(&home.require(&request.task()?)?, home.workspace().name(), None)
             }
             "list" => self.list(request)?,
             "tree" => {
@@ -117,19 +129,19 @@ impl Subject {
                 let mut all = Vec::new();
                 for (depth, found) in home.tree(id.as_str())? {
                     let totals = home.totals(found.task.id.as_str())?;
-                    all.push(task(&home.load(found)?, home.workspace().name(), Some((depth, &totals))));
+                    all.push(task::task(&home.load(found)?, home.workspace().name(), Some((depth, &totals))));
                 }
                 array(&all)
             }
             "totals" => {
                 let home = self.home_of_task(request)?;
-                crate::task_json::sums(&home.totals(request.task()?.as_str())?)
+                task::sums(&home.totals(request.task()?.as_str())?)
             }
             "history" => {
                 let home = self.home_of_task(request)?;
                 let changes = home.history(&request.task()?)?;
                 let lines: Vec<String> =
-                    changes.iter().map(|change| history::json(&home, change)).collect::<Result<_, _>>()?;
+                    changes.iter().map(|change| history::change(&home, change)).collect::<Result<_, _>>()?;
                 array(&lines)
             }
             "rules" => {
@@ -142,7 +154,7 @@ impl Subject {
                 let mut all = Vec::new();
                 for home in self.homes(request)? {
                     let found = home.orphans()?;
-                    all.extend(found.iter().map(|one| orphans::json(home.workspace().name(), one, false)));
+                    all.extend(found.iter().map(|one| orphans::orphan(home.workspace().name(), one, false)));
                 }
                 array(&all)
             }
@@ -150,14 +162,14 @@ impl Subject {
                 let (options, mut all) = (request.options()?, Vec::new());
                 for home in self.homes(request)? {
                     let mended = home.mend_orphans(request.unowned, options.clone())?;
-                    all.extend(mended.iter().map(|one| orphans::json(home.workspace().name(), one, true)));
+                    all.extend(mended.iter().map(|one| orphans::orphan(home.workspace().name(), one, true)));
                 }
                 array(&all)
             }
             "check" => {
                 let mut all = Vec::new();
                 for home in self.homes(request)? {
-                    all.extend(home.check()?.iter().map(finding::json));
+                    all.extend(home.check()?.iter().map(health::finding));
                 }
                 array(&all)
             }
@@ -171,7 +183,7 @@ impl Subject {
             "health" => {
                 let mut all = Vec::new();
                 for home in self.homes(request)? {
-                    all.push(health(&home));
+                    all.push(health::health(&home));
                 }
                 array(&all)
             }
@@ -182,8 +194,9 @@ impl Subject {
                 "{}".into()
             }
             "wait_durable" => {
-                let ticket = request.ticket.as_deref().and_then(read_ticket);
-                let ticket = ticket.ok_or_else(|| invalid("a ticket, as a receipt has it, is missing"))?;
+                let ticket = request.ticket.as_deref().and_then(receipt::read_ticket);
+                let ticket =
+                    ticket.ok_or_else(|| Failure::invalid("a ticket, as a receipt has it, is missing"))?;
                 let patience = request.timeout_ms.map_or(PATIENCE, Duration::from_millis);
                 self.home(request)?.wait_durable(&ticket, patience)?;
                 "{}".into()
@@ -197,7 +210,7 @@ impl Subject {
         text("foldlog", env!("CARGO_PKG_VERSION"), &mut out);
         raw("format", foldlog::log::format::FORMAT, &mut out);
         text("store", &self.store.store().root().display().to_string(), &mut out);
-        let ops = READS.iter().chain(&CHANGES).chain(&super::FOLLOWS);
+        let ops = READS.iter().chain(&CHANGES).chain(&FOLLOWS);
         let ops: Vec<String> = ops.map(|op| format!("\"{op}\"")).collect();
         raw("ops", array(&ops), &mut out);
         out + "}"
@@ -224,27 +237,10 @@ impl Subject {
 
     fn list(&self, request: &Request<'_>) -> Result<String, Failure> {
         let home = self.home(request)?;
-        let sort = match request.sort.as_deref() {
-            None => Sort::default(),
-            Some(name) => {
-                let by = <crate::task_args::By as clap::ValueEnum>::from_str(name, false);
-                by.map_err(|_| invalid(format!("there is no order {name:?}")))?.sort()
-            }
-        };
-        let query = Query {
-            status: request.status.as_ref().map(|_| request.status()).transpose()?,
-            parent: request.parent.clone(),
-            root: request.root.clone(),
-            workspace: None,
-            background: request.background,
-            sort,
-            limit: request.limit,
-            after: request.after.as_deref().map(foldlog::TaskId::new).transpose()?,
-        };
-        let listing = home.list(&query)?;
+        let listing = home.list(&request.query()?)?;
         let mut tasks = Vec::with_capacity(listing.tasks.len());
         for found in listing.tasks {
-            tasks.push(task(&home.load(found)?, home.workspace().name(), None));
+            tasks.push(task::task(&home.load(found)?, home.workspace().name(), None));
         }
         let mut out = String::from("{");
         raw("tasks", array(&tasks), &mut out);
@@ -261,7 +257,7 @@ impl Subject {
         let creates = matches!(&*ops, [Op::Create { .. }]);
         let (home, done) = match (self.named(request), ops.as_slice()) {
             (Some(text), _) if creates => {
-                let home = homes::named_or_new(&self.store, text)?;
+                let home = place::named_or_new(&self.store, text)?;
                 let done = home.commit(ops, options)?;
                 (home, done)
             }
@@ -271,7 +267,7 @@ impl Subject {
                 (home, done)
             }
             (None, [Op::Create { item, .. }]) if item.get(&foldlog::Field::ParentTaskId).is_none() => {
-                return Err(invalid("create needs a workspace, or an item with parentTaskId"));
+                return Err(Failure::invalid("create needs a workspace, or an item with parentTaskId"));
             }
             (None, [Op::Create { item, again }]) => {
                 // At home where its parent is.
@@ -283,60 +279,6 @@ impl Subject {
             }
             (None, _) => self.store.commit(ops, options)?,
         };
-        Ok(receipt(&home, &done))
+        Ok(receipt::with_ticket(&home, &done))
     }
-}
-
-/// The receipt of `write`, with the workspace and the ticket to wait for behind it.
-fn receipt(home: &Tasks, done: &Committed) -> String {
-    let mut out = write::json(done);
-    out.pop();
-    text("workspace", home.workspace().name(), &mut out);
-    text("ticket", &ticket(done), &mut out);
-    out + "}"
-}
-
-/// `BEHIND.SEQ.EPOCH`.
-fn ticket(done: &Committed) -> String {
-    format!("{}.{}.{:016x}", done.behind.0, done.cursor.seq, done.cursor.epoch)
-}
-
-fn read_ticket(text: &str) -> Option<Committed> {
-    let mut parts = text.split('.');
-    let (behind, seq, epoch) = (parts.next()?, parts.next()?, parts.next()?);
-    let (behind, seq) = (Lpos(behind.parse().ok()?), Seq(seq.parse().ok()?));
-    let cursor = Cursor { seq, epoch: u64::from_str_radix(epoch, 16).ok()? };
-    parts.next().is_none().then_some(Committed {
-        first: seq,
-        count: 0,
-        cursor,
-        behind,
-        durable: false,
-        again: false,
-        tasks: Vec::new(),
-        fences: Vec::new(),
-        imports: Vec::new(),
-    })
-}
-
-/// `{"workspace","status","findings":[…]}`.
-pub(super) fn health(home: &Tasks) -> String {
-    let health = home.workspace().health();
-    let mut out = String::from("{");
-    text("workspace", home.workspace().name(), &mut out);
-    text("status", health.status.as_str(), &mut out);
-    let findings: Vec<String> = health.findings.iter().map(finding::json).collect();
-    raw("findings", array(&findings), &mut out);
-    out + "}"
-}
-
-/// Members that are JSON already.
-pub(super) fn array(all: &[String]) -> String {
-    format!("[{}]", all.join(","))
-}
-
-/// Appends a member of another object's text.
-pub(super) fn splice(name: &str, json: &str, out: &mut String) {
-    key(name, out);
-    out.push_str(json);
 }
