@@ -198,6 +198,36 @@ impl Log {
         Some(self.answer(outcome, durability))
     }
 
+    /// [`Log::commit_at_once`] that waits for nothing: no lock, no sync, no repair, no new file. `None` = it would have had to,
+    /// nothing was written, and the closure was not called. Never called for what is to be durable.
+    pub(crate) fn try_commit(
+        self: &Arc<Self>,
+        durability: Durability,
+        run: &mut dyn FnMut(&State, &mut Draft) -> Result<()>,
+    ) -> Option<Result<Receipt>> {
+        if let Err(error) = self.check_committable() {
+            return Some(Err(error));
+        }
+        let mut writer = self.writer.try_lock()?;
+        // What a handle does before its first commit, and what it does for a segment that is nearly full, takes syncs.
+        if !writer.listed || writer.nearly_full && self.lacks_successor(&writer) {
+            return None;
+        }
+        let mut outcome = None;
+        writer.hurries = true;
+        let slot = Slot { closure: Some(Run::Own(run)), durability, outcome: &mut outcome };
+        self.lead(&mut writer, Some(slot), Duration::ZERO);
+        writer.hurries = false;
+        drop(writer);
+        if let Some(Outcome::Failed(error)) = &outcome
+            && matches!(error.kind(), ErrorKind::Busy { .. })
+        {
+            self.tell();
+            return None;
+        }
+        Some(self.answer(outcome, durability))
+    }
+
     fn check_committable(&self) -> Result<()> {
         if IN_CLOSURE.with(Cell::get) {
             return Err(Error::new(ErrorKind::Reentrant, "commit to", self.paths.dir()));
@@ -302,7 +332,8 @@ impl Log {
             (_, own) => own,
         };
         // Taken only now: whoever queued while this thread waited for LOCK goes with it.
-        let jobs = self.queue.take();
+        // Whoever is in a hurry does nobody else's work; they lead once it is out of the way.
+        let jobs = if writer.hurries { Vec::new() } else { self.queue.take() };
         let goes_on = match own {
             Some(own) if jobs.is_empty() => self.lead_slots(writer, entered, &mut [own]),
             own => {
@@ -391,6 +422,7 @@ impl Log {
             return Err(Error::new(ErrorKind::NotYet, "commit to", self.paths.dir()));
         };
         if !active.owns_bytes() && slots.iter().any(|slot| slot.durability != Durability::Buffered) {
+            self.may_wait(writer)?;
             self.own_bytes(view, &active)?;
         }
         let (mut batch, mut undoing) = self.start_batch(writer, view, &active)?;

@@ -85,6 +85,8 @@ pub(super) struct Writer {
     /// Whether a successor may have to be prepared before the next commit.
     pub(super) nearly_full: bool,
     pub(super) prepared: Option<super::rotate::Prepared>,
+    /// Whether whoever commits now waits for nothing: where something is to be synced or mended first, it gives up.
+    pub(super) hurries: bool,
     pub(super) spare: Spare,
 }
 
@@ -188,6 +190,7 @@ impl Log {
             tail: 0,
             nearly_full: true,
             prepared: None,
+            hurries: false,
             spare: Spare::default(),
         };
         let by_calls = match (settings.mapping, &session) {

@@ -100,9 +100,13 @@ impl Log {
                 {
                     break len;
                 }
-                Tail::Clean { .. } | Tail::Broken => self.mend(writer, &mut view)?,
+                Tail::Clean { .. } | Tail::Broken => {
+                    self.may_wait(writer)?;
+                    self.mend(writer, &mut view)?;
+                }
                 Tail::Sealed { .. } if view.too_new.is_some() => break 0,
                 Tail::Sealed { seal, last_crc } => {
+                    self.may_wait(writer)?;
                     self.finish_rotation(writer, &mut view, &seal, last_crc)?
                 }
             }
@@ -120,6 +124,15 @@ impl Log {
             block.store(WORD_DIRTY, 0);
         }
         Ok((held, view, file_len))
+    }
+
+    /// Whether something may be synced or mended now.
+    pub(super) fn may_wait(&self, writer: &Writer) -> Result<()> {
+        if !writer.hurries {
+            return Ok(());
+        }
+        let busy = ErrorKind::Busy { holder: String::new(), waited_ms: 0 };
+        Err(Error::new(busy, "commit to", self.paths.dir()))
     }
 
     /// Takes LOCK from the system, and says whose it is.

@@ -143,6 +143,15 @@ impl Log {
         }
     }
 
+    /// Whether [`Log::prepare_successor`] has something to do.
+    pub(super) fn lacks_successor(&self, writer: &Writer) -> bool {
+        let view = self.view.read();
+        let Some(active) = &view.active else { return true };
+        let next = active.header.ordinal_b + 1;
+        view.at.offset >= self.nearly_full_at()
+            && writer.prepared.as_ref().is_none_or(|prepared| prepared.header.ordinal_a != next)
+    }
+
     /// Rotates if the active segment is full and a successor stands ready. LOCK is held.
     pub(super) fn rotate_if_full(
         &self,
@@ -153,6 +162,7 @@ impl Log {
         if view.at.offset < self.settings.segment_size {
             return Ok(false);
         }
+        self.may_wait(writer)?;
         match writer.prepared.take() {
             Some(ready)
                 if ready.header.ordinal_a == active.header.ordinal_b + 1

@@ -252,7 +252,8 @@ impl Log {
     pub fn wait_durable(&self, receipt: &Receipt, patience: Duration) -> Result<()> {
         self.check_writable()?;
         let until = self.vfs.monotonic().saturating_add(patience);
-        self.make_durable_by(receipt.behind.0, receipt.last().0, Some(until), Proof::Any)
+        self.make_durable_by(receipt.behind.0, receipt.last().0, Some(until), Proof::Any)?;
+        self.still_stands(receipt.cursor)
     }
 
     /// Returns once everything up to `lpos` (events up to `seq`) is durable, unless the log moves to another file

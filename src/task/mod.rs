@@ -444,6 +444,45 @@ impl Tasks {
         }
     }
 
+    /// [`Tasks::commit`] that waits for nothing, for a thread that must not: `None` = it would have had to wait, or to sync, and
+    /// nothing was done; commit on another thread then.
+    ///
+    /// It waits where another process or thread is at it, where something must be synced first (a durable commit, a value
+    /// over 64 KiB, a full segment, the first commit of a handle), where the log must be mended, where it has to be asked
+    /// who lives ([`Op::Attach`], [`Op::Mend`]), and where the request has a name, since its first answer may be far back.
+    ///
+    /// # Errors
+    /// As [`Tasks::commit`], but for [`ErrorKind::Busy`].
+    ///
+    /// # Durability
+    /// As the options say.
+    ///
+    /// # Blocking
+    /// For a write to the file, and for what others have appended to be read. Microseconds, as a rule.
+    pub fn try_commit(
+        &self,
+        mut ops: Vec<Op>,
+        options: impl Into<CommitOptions>,
+    ) -> Result<Option<Committed>> {
+        let CommitOptions { durability, expect, fences, op_id, .. } = options.into();
+        op::settle(&mut ops)?;
+        let waits = durability == Durability::Durable
+            || op_id.is_some()
+            || self.left.load(Ordering::Relaxed)
+            || ops.iter().any(Op::asks_who_lives)
+            || op::must_spill(&ops);
+        if waits {
+            return Ok(None);
+        }
+        let mut asked = Asked { ops, expect, fences, ..Asked::default() };
+        let log = self.log();
+        match log.try_commit(durability, &mut |state, draft| asked.plan(log, state, draft)) {
+            None => Ok(None),
+            Some(Ok(receipt)) => self.receipt(receipt, asked.planned).map(Some),
+            Some(Err(error)) => Err(self.name_owner(error)),
+        }
+    }
+
     /// Waits until a commit that was made [`Durability::Buffered`] or [`Durability::Interval`] is durable, whoever makes it so;
     /// see [`Log::wait_durable`]. So many commits can be under way at once.
     ///

@@ -14,13 +14,19 @@ fn token(token: Token, out: &mut String) {
     text("token", &token.to_string(), out);
 }
 
+/// A task's item, as the log spells it.
+#[must_use]
+pub fn item(found: &Snapshot) -> String {
+    one_line(found.task.item.to_json())
+}
+
 /// `{"item":{…},"revision":N,"seq":N,"epoch":HEX16,"token":TOKEN,"workspace":NAME}`, with `"fence":FENCE` before
 /// the workspace if a session holds it; the item's large values are loaded.
 /// In a tree with the depth and the sums behind it.
 #[must_use]
 pub fn task(found: &Snapshot, workspace: &str, tree: Option<(usize, &Totals)>) -> String {
     let mut out = String::from("{");
-    raw("item", one_line(found.task.item.to_json()), &mut out);
+    raw("item", item(found), &mut out);
     token(found.token, &mut out);
     if let Some(fence) = found.task.owner() {
         text("fence", &fence.to_string(), &mut out);

@@ -1,0 +1,261 @@
+//! One workspace, as one JavaScript environment has it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use foldlog::{TaskId, Tasks};
+use foldlog_requests::json::{array, raw, text};
+use foldlog_requests::{Failure, Request, health, history, receipt, task};
+use napi::Either;
+use napi_derive::napi;
+
+use crate::follow::{Follow, since};
+use crate::known::Known;
+use crate::lane::{self, Lane};
+use crate::wire::{Job, Wire, lock};
+use crate::{pool, thrown};
+
+/// What is as it was.
+const UNCHANGED: u32 = 0;
+/// What is not there.
+const ABSENT: u32 = 1;
+
+/// See the module.
+#[napi]
+pub struct Home {
+    wire: Arc<Wire>,
+    /// `None` once it is closed.
+    tasks: Option<Tasks>,
+    lane: Arc<Lane>,
+    known: Mutex<Known>,
+}
+
+impl Home {
+    pub(crate) fn of(wire: &Arc<Wire>, tasks: Tasks) -> Self {
+        Home { wire: Arc::clone(wire), tasks: Some(tasks), lane: Arc::default(), known: Mutex::default() }
+    }
+
+    fn tasks(&self) -> napi::Result<&Tasks> {
+        self.tasks.as_ref().ok_or_else(|| thrown(closed("workspace")))
+    }
+
+    fn pooled(
+        &self,
+        job: f64,
+        cancellable: bool,
+        work: impl FnOnce(&Tasks) -> Result<String, Failure> + Send + 'static,
+    ) -> napi::Result<()> {
+        let tasks = self.tasks()?.clone();
+        pool::run(Job::of(&self.wire, job, cancellable), move || work(&tasks));
+        Ok(())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // The last handle syncs, and JavaScript's thread waits for no sync.
+        if let Some(tasks) = self.tasks.take() {
+            pool::drop_there(tasks);
+        }
+    }
+}
+
+pub(crate) fn closed(what: &str) -> Failure {
+    Failure::Own {
+        code: "closed",
+        message: format!("the {what} was closed"),
+        remedy: "open it again; nothing was done".into(),
+        file: None,
+    }
+}
+
+#[napi]
+impl Home {
+    /// Its name in the store.
+    #[napi(catch_unwind)]
+    pub fn name(&self) -> napi::Result<String> {
+        Ok(self.tasks()?.workspace().name().to_owned())
+    }
+
+    /// A task: 0 = it is as JavaScript has it in this slot; 1 = there is none; else `{"slot",…}`.
+    #[napi(catch_unwind)]
+    pub fn get(&self, id: String, slot: i32) -> napi::Result<Either<u32, String>> {
+        let tasks = self.tasks()?;
+        let mut known = lock(&self.known);
+        let found = tasks.read(|state, index| {
+            let task = index.get(&id)?;
+            let token = foldlog::Token { revision: task.revision, at: state.cursor_at(task.seq) };
+            let same = usize::try_from(slot).is_ok_and(|slot| known.has(slot, token));
+            Some((!same).then(|| foldlog::Snapshot { task: Arc::clone(task), token }))
+        });
+        match found.map_err(thrown)? {
+            None => {
+                known.forget(&id);
+                Ok(Either::A(ABSENT))
+            }
+            Some(None) => Ok(Either::A(UNCHANGED)),
+            Some(Some(found)) => {
+                let mut fresh = String::from("[");
+                let slot = known.tell(tasks, found, &mut fresh).map_err(thrown)?;
+                match fresh.len() {
+                    // A list has brought it meanwhile, under a slot that the caller did not name.
+                    1 => Ok(Either::B(format!("{{\"slot\":{slot}}}"))),
+                    _ => Ok(Either::B(fresh.split_off(1))),
+                }
+            }
+        }
+    }
+
+    /// A task's item as the log spells it.
+    #[napi(catch_unwind)]
+    pub fn text(&self, id: String) -> napi::Result<Option<String>> {
+        let found = self.tasks()?.get(&id).map_err(thrown)?;
+        Ok(found.map(|found| found.task.item.to_json()))
+    }
+
+    /// `{"fresh":[{"slot",…}],"order":[SLOT],"total","next"}` of a request `list`.
+    #[napi(catch_unwind)]
+    pub fn list(&self, request: String) -> napi::Result<String> {
+        let tasks = self.tasks()?;
+        let query = Request::parse(&request).and_then(|request| request.query()).map_err(thrown)?;
+        let listing = tasks.list(&query).map_err(thrown)?;
+        let mut known = lock(&self.known);
+        let (mut fresh, mut order) = (String::from("["), String::from("["));
+        for found in listing.tasks {
+            let slot = told(&mut known, tasks, found, &mut fresh).map_err(thrown)?;
+            if order.len() > 1 {
+                order.push(',');
+            }
+            order += &slot.to_string();
+        }
+        let mut out = String::with_capacity(fresh.len() + order.len() + 64);
+        out.push('{');
+        raw("fresh", fresh + "]", &mut out);
+        raw("order", order + "]", &mut out);
+        raw("total", listing.total, &mut out);
+        match &listing.next {
+            Some(next) => text("next", next.as_str(), &mut out),
+            None => raw("next", "null", &mut out),
+        }
+        Ok(out + "}")
+    }
+
+    /// `{"fresh":[{"slot",…}],"nodes":[[DEPTH,SLOT,{totals}]]}` of a task and all below it.
+    #[napi(catch_unwind)]
+    pub fn tree(&self, id: String) -> napi::Result<String> {
+        let tasks = self.tasks()?;
+        let found = tasks.tree(&id).map_err(thrown)?;
+        let mut known = lock(&self.known);
+        let (mut fresh, mut nodes) = (String::from("["), Vec::with_capacity(found.len()));
+        for (depth, found) in found {
+            let totals = tasks.totals(found.task.id.as_str()).map_err(thrown)?;
+            let slot = told(&mut known, tasks, found, &mut fresh).map_err(thrown)?;
+            nodes.push(format!("[{depth},{slot},{}]", task::sums(&totals)));
+        }
+        let mut out = String::from("{");
+        raw("fresh", fresh + "]", &mut out);
+        raw("nodes", array(&nodes), &mut out);
+        Ok(out + "}")
+    }
+
+    /// Commits a request: the receipt if that could be done without waiting, else nothing, and the job is answered.
+    #[napi(catch_unwind)]
+    pub fn commit(&self, job: f64, request: String, cancellable: bool) -> napi::Result<Option<String>> {
+        let tasks = self.tasks()?;
+        let (ops, options) = lane::read(&request).map_err(thrown)?;
+        let waits = options.durability == foldlog::Durability::Durable || !self.lane.is_empty();
+        if !waits && let Some(done) = tasks.try_commit(ops.clone(), options.clone()).map_err(thrown)? {
+            return Ok(Some(receipt::with_ticket(tasks, &done)));
+        }
+        self.lane.commit(tasks, Job::of(&self.wire, job, cancellable), (ops, options));
+        Ok(None)
+    }
+
+    /// A task's history, as an array.
+    #[napi(catch_unwind)]
+    pub fn history(&self, job: f64, id: String, cancellable: bool) -> napi::Result<()> {
+        self.pooled(job, cancellable, move |tasks| {
+            let changes = tasks.history(&TaskId::new(&id)?)?;
+            let lines: foldlog::Result<Vec<String>> =
+                changes.iter().map(|change| history::change(tasks, change)).collect();
+            Ok(array(&lines?))
+        })
+    }
+
+    /// Makes everything committed so far durable, whoever committed it.
+    #[napi(catch_unwind)]
+    pub fn flush(&self, job: f64, cancellable: bool) -> napi::Result<()> {
+        let lane = Arc::clone(&self.lane);
+        self.pooled(job, cancellable, move |tasks| {
+            lane.drain();
+            tasks.workspace().flush()?;
+            Ok("null".into())
+        })
+    }
+
+    /// Waits until a receipt's ticket is durable.
+    #[napi(catch_unwind)]
+    pub fn wait_durable(
+        &self,
+        job: f64,
+        ticket: String,
+        timeout_ms: f64,
+        cancellable: bool,
+    ) -> napi::Result<()> {
+        let patience = Duration::try_from_secs_f64(timeout_ms / 1000.0).unwrap_or(Duration::MAX);
+        self.pooled(job, cancellable, move |tasks| {
+            let committed = receipt::read_ticket(&ticket);
+            let committed =
+                committed.ok_or_else(|| Failure::invalid(format!("{ticket:?} is no receipt's ticket")))?;
+            tasks.wait_durable(&committed, patience)?;
+            Ok("null".into())
+        })
+    }
+
+    /// `{"workspace","status","findings"}`.
+    #[napi(catch_unwind)]
+    pub fn health(&self) -> napi::Result<String> {
+        Ok(health::health(self.tasks()?))
+    }
+
+    /// A stream of what changes, from `now`, `start` or a cursor on.
+    #[napi(catch_unwind)]
+    pub fn follow(&self, from: String, durable: bool) -> napi::Result<Follow> {
+        let tasks = self.tasks()?;
+        Follow::begin(&self.wire, tasks, since(&from).map_err(thrown)?, durable).map_err(thrown)
+    }
+
+    /// Answers once all that was asked for is answered, and the log is synced.
+    #[napi(catch_unwind)]
+    pub fn close(&mut self, job: f64) -> napi::Result<()> {
+        let job = Job::of(&self.wire, job, false);
+        let Some(tasks) = self.tasks.take() else {
+            job.end(Ok("null".into()));
+            return Ok(());
+        };
+        let lane = Arc::clone(&self.lane);
+        pool::run(job, move || {
+            lane.drain();
+            // A handle that cannot write has nothing to be synced.
+            if tasks.workspace().log().session().is_some() {
+                tasks.workspace().clone().close()?;
+            }
+            Ok("null".into())
+        });
+        Ok(())
+    }
+}
+
+/// [`Known::tell`] where nothing of what was told goes over if this fails.
+fn told(
+    known: &mut Known,
+    tasks: &Tasks,
+    found: foldlog::Snapshot,
+    fresh: &mut String,
+) -> foldlog::Result<usize> {
+    let told = known.tell(tasks, found, fresh);
+    if told.is_err() {
+        known.forget_all();
+    }
+    told
+}

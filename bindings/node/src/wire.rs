@@ -1,0 +1,152 @@
+//! How other threads answer JavaScript's: results wait in a list, and their owner is called once to fetch them.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldlog_requests::Failure;
+use napi::bindgen_prelude::Function;
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi_derive::napi;
+
+/// A lock whose holder has panicked still protects what it protects: each is held for a few plain statements only.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls its JavaScript function without arguments. It keeps no event loop alive.
+type Call = ThreadsafeFunction<(), (), (), napi::Status, false, true, 0>;
+
+const WAITING: u8 = 0;
+const BEGUN: u8 = 1;
+const CANCELLED: u8 = 2;
+
+/// One environment's end of all threads that work for it.
+pub(crate) struct Wire {
+    call: Call,
+    done: Mutex<Vec<Done>>,
+    /// Whether the owner has been called and has not come yet.
+    called: AtomicBool,
+    /// Jobs that can still be called off.
+    open: Mutex<HashMap<u64, Arc<AtomicU8>>>,
+}
+
+/// What a job has come to.
+#[napi(object)]
+pub struct Done {
+    /// The job.
+    pub id: f64,
+    /// Whether `text` is an error's JSON.
+    pub failed: bool,
+    /// The answer, as JSON.
+    pub text: String,
+}
+
+impl Wire {
+    /// Leaves a result and sees to it that its owner comes for it.
+    fn answer(&self, id: u64, result: Result<String, Failure>) {
+        let (failed, text) = match result {
+            Ok(text) => (false, text),
+            Err(failure) => (true, failure.json_with_data()),
+        };
+        lock(&self.open).remove(&id);
+        #[expect(clippy::cast_precision_loss, reason = "it was a number of JavaScript's")]
+        lock(&self.done).push(Done { id: id as f64, failed, text });
+        if !self.called.swap(true, Ordering::AcqRel) {
+            // An environment that is closing needs no answers.
+            let _ = self.call.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+}
+
+/// Something that was asked for and is answered once.
+pub(crate) struct Job {
+    id: u64,
+    state: Arc<AtomicU8>,
+    wire: Arc<Wire>,
+}
+
+impl Job {
+    /// A job of this number. Only one that may be called off can be.
+    pub(crate) fn of(wire: &Arc<Wire>, id: f64, cancellable: bool) -> Self {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "lib/ counts from 1")]
+        let id = id as u64;
+        let state = Arc::new(AtomicU8::new(WAITING));
+        if cancellable {
+            lock(&wire.open).insert(id, Arc::clone(&state));
+        }
+        Job { id, state, wire: Arc::clone(wire) }
+    }
+
+    /// Whether it is still wanted; from then on it can no more be called off.
+    pub(crate) fn begin(&self) -> bool {
+        self.state.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Answers.
+    pub(crate) fn end(self, result: Result<String, Failure>) {
+        self.wire.answer(self.id, result);
+    }
+
+    /// Does the work unless it has been called off, and answers; a panic is an error.
+    pub(crate) fn run(self, work: impl FnOnce() -> Result<String, Failure>) {
+        if self.begin() {
+            let result = caught(work);
+            self.end(result);
+        }
+    }
+}
+
+/// What work comes to; a panic is an error.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let said = payload.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Failure::Own {
+            code: "panic",
+            message: format!("foldlog panicked: {said}"),
+            remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands"
+                .into(),
+            file: None,
+        })
+    })
+}
+
+/// A [`Wire`] as JavaScript holds it.
+#[napi]
+pub struct Bridge {
+    pub(crate) wire: Arc<Wire>,
+}
+
+#[napi]
+impl Bridge {
+    /// `come` is called, on the environment's own thread, whenever there is something to fetch.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(come: Function<'_, (), ()>) -> napi::Result<Self> {
+        let call = come.build_threadsafe_function::<()>().callee_handled::<false>().weak::<true>().build()?;
+        let wire =
+            Wire { call, done: Mutex::default(), called: AtomicBool::new(false), open: Mutex::default() };
+        Ok(Bridge { wire: Arc::new(wire) })
+    }
+
+    /// All results that have not been fetched yet.
+    #[napi(catch_unwind)]
+    pub fn fetch(&self) -> Vec<Done> {
+        // In this order: what is left behind this calls again.
+        self.wire.called.store(false, Ordering::Release);
+        std::mem::take(&mut *lock(&self.wire.done))
+    }
+
+    /// Calls a job off. `true` = it had not begun, and never will: nothing of it has been or will be done. `false` = it has
+    /// begun, and will be answered.
+    #[napi(catch_unwind)]
+    pub fn cancel(&self, id: f64) -> bool {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "lib/ counts from 1")]
+        let state = lock(&self.wire.open).remove(&(id as u64));
+        let cancelled = state.is_some_and(|state| {
+            state.compare_exchange(WAITING, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        });
+        cancelled
+    }
+}
