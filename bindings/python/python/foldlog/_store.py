@@ -1,0 +1,533 @@
+"""Stores, workspaces and tasks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
+
+from . import _native
+from ._errors import raised_by
+
+_LOG = logging.getLogger("foldlog")
+_LEVELS = {"note": logging.INFO, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR, "damage": logging.ERROR}
+
+#: A revision, a token, ``"absent"`` or ``"exists"``.
+Expected = Union[int, str]
+#: ``"durable"``, ``"buffered"``, or ``"interval:MS"``.
+Durability = str
+
+
+class TaskItem(TypedDict, total=False):
+    """A task's fields; there may be any others."""
+
+    id: str
+    number: int
+    ts: float
+    task: str
+    tokensIn: float
+    tokensOut: float
+    cacheWrites: float
+    cacheReads: float
+    totalCost: float
+    size: float
+    workspace: str
+    mode: str
+    apiConfigName: str
+    status: str
+    parentTaskId: str
+    rootTaskId: str
+    childIds: List[str]
+    delegatedToId: str
+    awaitingChildId: str
+    completedByChildId: str
+    completionResultSummary: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task as it was when it was read."""
+
+    #: Its fields. A copy: changing it changes no task.
+    item: Dict[str, Any]
+    #: How many changes it has had.
+    revision: int
+    #: The same with its place in the history: what a commit may expect.
+    token: str
+    #: Its last event.
+    seq: int
+    #: The workspace that it is at home in.
+    workspace: str
+    #: Who runs it, if a session does.
+    fence: Optional[str] = None
+    #: In a tree: how far below its top.
+    depth: Optional[int] = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return cast(str, self.item["id"])
+
+    @staticmethod
+    def _of(told: Mapping[str, Any]) -> "Task":
+        return Task(told["item"], told["revision"], told["token"], told["seq"], told["workspace"], told.get("fence"),
+                    told.get("depth"))
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of the tasks that a list has."""
+
+    tasks: List[Task]
+    #: How many there are in all.
+    total: int
+    #: What to give as ``after`` for those that follow; ``None`` = these were the last.
+    next: Optional[str]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a commit came to."""
+
+    #: Its first and its last event.
+    seq: int
+    last_seq: int
+    epoch: str
+    #: Of each task that it changed: the revision, and what a later commit may expect.
+    revisions: Dict[str, int]
+    tokens: Dict[str, str]
+    #: Whether a power cut leaves it.
+    durable: bool
+    #: Whether it was a repetition of one that stood already, by its op id.
+    again: bool
+    workspace: str
+    #: What :meth:`Workspace.wait_durable` waits for.
+    ticket: str
+    #: Of each task that it attached.
+    fences: Dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def _of(text: str) -> "Receipt":
+        return Receipt(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit changed in one task."""
+
+    id: str
+    #: As ``foldlog history --json`` has it.
+    data: Dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit that changed tasks, of whichever process."""
+
+    #: Its first event.
+    first: int
+    #: Where to go on behind it, later or in another process.
+    cursor: str
+    #: RFC 3339.
+    time: str
+    session: Optional[str]
+    durable: bool
+    changes: Tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Health:
+    """What can be done with a log, and what is wrong with it."""
+
+    workspace: str
+    status: str
+    findings: Tuple[Dict[str, Any], ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether everything can be read and written."""
+        return self.status == "healthy"
+
+    @staticmethod
+    def _of(told: Mapping[str, Any]) -> "Health":
+        return Health(told["workspace"], told["status"], tuple(told["findings"]))
+
+
+def _dumps(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Half of a surrogate pair has no UTF-8, but an escape.
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text
+
+
+def _heeds() -> bool:
+    """Whether this is the thread that Ctrl-C is for."""
+    return threading.current_thread() is threading.main_thread()
+
+
+class Changes(Iterator[Union[Commit, Health]]):
+    """Whole commits in order, each once, and news of the log's health, as they come. Iterating waits; it ends with :meth:`close`, or
+    when the store is closed. One thread at a time; ``close`` and leaving the ``with`` block work from any.
+
+    :class:`RewoundError` and :class:`TrimmedError` end it.
+    """
+
+    def __init__(self, native: "_native.Changes", store: "Store") -> None:
+        self._native = native
+        self._store = store
+
+    def get(self, timeout: Optional[float] = None) -> Union[Commit, Health, None]:
+        """The next one, waited for at most ``timeout`` seconds (``None`` = for ever); ``None`` if none came."""
+        seconds = 1e9 if timeout is None else timeout
+        told = self._store._asked(lambda: self._native.next(seconds, _heeds()))
+        if told is None:
+            return None
+        told = json.loads(told)
+        if "health" in told:
+            return Health._of(told["health"])
+        commit = told["commit"]
+        changes = tuple(Change(one["id"], one) for one in commit["changes"])
+        return Commit(commit["first"], commit["cursor"], commit["time"], commit["session"], commit["durable"], changes)
+
+    def __iter__(self) -> "Changes":
+        return self
+
+    def __next__(self) -> Union[Commit, Health]:
+        found = self.get()
+        if found is None:
+            raise StopIteration
+        return found
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on from, later or in another process: ``subscribe(start=cursor)``."""
+        return self._native.cursor()
+
+    def close(self) -> None:
+        """Ends it; whoever waits for the next one is told that none came."""
+        self._native.stop()
+
+    def __enter__(self) -> "Changes":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Tasks:
+    """The tasks of one workspace.
+
+    Each change is one commit, judged under the write lock on the newest state, all or nothing, and returns a
+    :class:`Receipt`. Each takes:
+
+    ``expect``
+        what the task must be like: a revision, a token, ``"absent"`` or ``"exists"``; for several tasks a dict by id. Else
+        :class:`ConflictError`, and nothing is written.
+    ``fence``
+        what :meth:`attach` gave; refused with :class:`FencedError` if the task has changed hands since.
+    ``durability``
+        ``"durable"``: returns once a power cut cannot take it (if nothing is said). ``"buffered"``: returns once the death of
+        this process cannot; :meth:`Workspace.wait_durable` and :meth:`Workspace.flush` wait for the rest. ``"interval:MS"``:
+        buffered, and synced within that time.
+    ``op_id``
+        32 hex digits of your own, for a commit that may have to be sent again: it is made once.
+
+    All of them release the interpreter while they wait. Ctrl-C ends a wait within 100 ms: the ``KeyboardInterrupt`` then has
+    either ``receipt``, the commit stands and is not durable yet, or ``pending``, whose ``result(seconds)`` waits for the rest.
+    """
+
+    def __init__(self, workspace: "Workspace") -> None:
+        self._workspace = workspace
+
+    # --- looking ---
+
+    def get(self, id: str) -> Optional[Task]:
+        """The task, or ``None``."""
+        ws = self._workspace
+        told = ws._store._asked(lambda: ws._native.get(id))
+        return None if told is None else Task._of(json.loads(told))
+
+    def __getitem__(self, id: str) -> Task:
+        found = self.get(id)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self.get(id) is not None
+
+    def __iter__(self) -> Iterator[Task]:
+        after = None
+        while True:
+            page = self.list(limit=500, after=after)
+            yield from page.tasks
+            after = page.next
+            if after is None:
+                return
+
+    def list(self, *, status: Optional[str] = None, parent: Optional[str] = None, root: Optional[str] = None,
+             background: Optional[bool] = None, sort: Optional[str] = None, limit: Optional[int] = None,
+             after: Optional[str] = None) -> Page:
+        """Tasks, the newest first if nothing else is said; ``sort`` as of ``foldlog tasks --sort``."""
+        asked = {"status": status, "parent": parent, "root": root, "background": background, "sort": sort, "limit": limit,
+                 "after": after}
+        told = self._workspace._request("list", {k: v for k, v in asked.items() if v is not None})
+        return Page([Task._of(one) for one in told["tasks"]], told["total"], told["next"])
+
+    def tree(self, id: str) -> List[Task]:
+        """The task and all below it, each with its ``depth``."""
+        return [Task._of(one) for one in self._workspace._request("tree", {"task": id})]
+
+    def totals(self, id: str) -> Dict[str, Any]:
+        """Sums over the task and all below it."""
+        return cast(Dict[str, Any], self._workspace._request("totals", {"task": id}))
+
+    def history(self, id: str) -> List[Change]:
+        """How the task came to be as it is."""
+        return [Change(id, one) for one in self._workspace._request("history", {"task": id})]
+
+    # --- changing ---
+
+    def create(self, item: Mapping[str, Any], *, again: bool = False, **options: Any) -> Receipt:
+        """Makes a task; ``item`` has its ``id``. ``again``: though one of that id was deleted."""
+        return self._commit({"op": "create", "item": item, "again": again}, options)
+
+    def patch(self, id: str, *, set: Optional[Mapping[str, Any]] = None, unset: Sequence[str] = (),
+              drop_children: Sequence[str] = (), **options: Any) -> Receipt:
+        """Changes the fields that are named, and no others. ``None`` is a value, JSON's null; ``unset`` takes fields away."""
+        op: Dict[str, Any] = {"op": "patch", "task": id, "set": set or {}}
+        if unset:
+            op["unset"] = list(unset)
+        if drop_children:
+            op["drop_children"] = list(drop_children)
+        return self._commit(op, options)
+
+    def rename(self, id: str, title: str, **options: Any) -> Receipt:
+        """Gives it the title that a person chose."""
+        return self._commit({"op": "rename", "task": id, "title": title}, options)
+
+    def set_status(self, id: str, status: str, **options: Any) -> Receipt:
+        """Changes its status, as the workspace's table allows it."""
+        return self._commit({"op": "status", "task": id, "status": status}, options)
+
+    def resume(self, id: str, **options: Any) -> Receipt:
+        """Makes an interrupted task active."""
+        return self._commit({"op": "resume", "task": id}, options)
+
+    def delegate(self, parent: str, child: Union[str, Mapping[str, Any]], **options: Any) -> Receipt:
+        """The parent waits for the child from now on; the child is an item, or the id of one that is there."""
+        return self._commit({"op": "delegate", "parent": parent, "child": child}, options)
+
+    def complete(self, id: str, summary: Optional[str] = None, **options: Any) -> Receipt:
+        """Ends it; a parent that waits for it goes on, with the summary."""
+        op: Dict[str, Any] = {"op": "complete", "task": id}
+        if summary is not None:
+            op["summary"] = summary
+        return self._commit(op, options)
+
+    def remove(self, ids: Union[str, Iterable[str]], *, cascade: bool = False, **options: Any) -> Receipt:
+        """Deletes tasks; ``cascade``: and all below them. A late write to one raises :class:`TaskDeletedError`."""
+        ids = [ids] if isinstance(ids, str) else list(ids)
+        return self._commit({"op": "remove", "tasks": ids, "cascade": cascade}, options)
+
+    def attach(self, id: str, **options: Any) -> str:
+        """Runs it from now on: returns the fence to write with. :class:`OwnedError` if a live session does already."""
+        return self._commit({"op": "attach", "task": id}, options).fences[id]
+
+    def detach(self, id: str, fence: str, **options: Any) -> Receipt:
+        """Runs it no more."""
+        return self._commit({"op": "detach", "task": id, "fence": fence}, options)
+
+    def abandon(self, id: str, **options: Any) -> Receipt:
+        """Takes it from whoever runs it, alive or not; what they write with their fence is refused from then on."""
+        return self._commit({"op": "abandon", "task": id}, options)
+
+    def _commit(self, op: Dict[str, Any], options: Dict[str, Any]) -> Receipt:
+        expect = options.pop("expect", None)
+        if expect is not None and not isinstance(expect, Mapping):
+            # Of one task: the one that it is about.
+            about = op.get("task") or op.get("parent") or (op.get("item") or {}).get("id")
+            if about is None:
+                raise TypeError("expect must be a dict by task id here")
+            expect = {about: expect}
+        return self._workspace._commit(op, expect=expect, **options)
+
+
+class Workspace:
+    """One project's log in a store. Threads may share it."""
+
+    def __init__(self, store: "Store", native: "_native.Home") -> None:
+        self._store = store
+        self._native = native
+        #: Its tasks.
+        self.tasks = Tasks(self)
+
+    @property
+    def name(self) -> str:
+        """Its own name in the store."""
+        return self._native.name
+
+    def __repr__(self) -> str:
+        return f"<foldlog workspace {self.name}>"
+
+    def commit(self, ops: Sequence[Mapping[str, Any]], *, expect: Optional[Mapping[str, Expected]] = None,
+               fences: Optional[Mapping[str, str]] = None, op_id: Optional[str] = None, seen: Optional[int] = None,
+               durability: Optional[Durability] = None) -> Receipt:
+        """Several changes, all or nothing: each a dict as of ``docs/pipe.md``, ``{"op": "patch", "task": ID, "set": {…}}``."""
+        return self._commit({"op": "commit", "ops": list(ops)}, expect=expect, fences=fences, op_id=op_id, seen=seen,
+                            durability=durability)
+
+    def _commit(self, op: Dict[str, Any], *, expect: Optional[Mapping[str, Expected]] = None, fence: Optional[str] = None,
+                fences: Optional[Mapping[str, str]] = None, op_id: Optional[str] = None, seen: Optional[int] = None,
+                durability: Optional[Durability] = None) -> Receipt:
+        for name, value in (("expect", expect), ("fence", fence), ("fences", fences), ("op_id", op_id), ("seen", seen),
+                            ("durability", durability)):
+            if value is not None:
+                op[name] = value
+        text = _dumps(op)
+        return Receipt._of(self._store._asked(lambda: self._native.commit(text)))
+
+    def subscribe(self, start: str = "now", *, durable: bool = False) -> Changes:
+        """What is committed from here on (``"now"``), from the beginning (``"start"``) or behind a cursor. ``durable``: only what a
+        power cut cannot take."""
+        return Changes(self._store._asked(lambda: self._native.subscribe(start, durable)), self._store)
+
+    def flush(self) -> None:
+        """Makes everything durable that was committed so far, by whomever."""
+        self._request("flush", {})
+
+    def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
+        """Waits until a commit is durable; :class:`NotDurableError` if it is not within ``timeout`` seconds."""
+        self._store._asked(lambda: self._native.wait_durable(receipt.ticket, timeout))
+
+    def health(self) -> Health:
+        """How its log is."""
+        return Health._of(self._request("health", {})[0])
+
+    def check(self) -> List[Dict[str, Any]]:
+        """Findings about its tasks: links that lead nowhere, and the like."""
+        return cast(List[Dict[str, Any]], self._request("check", {}))
+
+    def orphans(self) -> List[Dict[str, Any]]:
+        """Delegations that nobody alive will bring to an end."""
+        return cast(List[Dict[str, Any]], self._request("orphans", {}))
+
+    def mend_orphans(self, *, unowned: bool = False) -> List[Dict[str, Any]]:
+        """Ends them; ``unowned``: also those that no session ever ran."""
+        return cast(List[Dict[str, Any]], self._request("mend_orphans", {"unowned": unowned}))
+
+    @property
+    def rules(self) -> str:
+        """The name of the status table that holds here."""
+        return cast(str, self._request("rules", {})["table"])
+
+    def set_rules(self, table: str, **options: Any) -> Receipt:
+        """Another table: ``default``, ``zoo-3.78`` or ``zoo-next``."""
+        return self._commit({"op": "set_rules", "table": table}, **options)
+
+    def _request(self, op: str, members: Dict[str, Any]) -> Any:
+        return self._store._request({"op": op, "workspace": self.name, **members})
+
+
+class Store:
+    """A folder with a log for each workspace, open in this process. Threads may share it; close it, or use ``with``."""
+
+    def __init__(self, native: "_native.Store") -> None:
+        self._native = native
+
+    def workspace(self, place: Union[str, "os.PathLike[str]"], *, create: bool = True) -> Workspace:
+        """A project's workspace: by its folder, by ``key:NAME``, or by its own name. ``create``: made where it is absent."""
+        text = os.fspath(place)
+        return Workspace(self, self._asked(lambda: self._native.home(text, create)))
+
+    def workspaces(self) -> List[Dict[str, Any]]:
+        """All that are in the store: ``{"name", "bound_to"}``."""
+        return cast(List[Dict[str, Any]], self._request({"op": "workspaces"}))
+
+    def sessions(self) -> List[Dict[str, Any]]:
+        """Who has the store open, and who died in it: as ``foldlog who --json``."""
+        return cast(List[Dict[str, Any]], self._request({"op": "sessions"}))
+
+    def health(self) -> List[Health]:
+        """How each log is."""
+        return [Health._of(one) for one in self._request({"op": "health"})]
+
+    def flush(self) -> None:
+        """Makes everything durable that was committed so far, by whomever."""
+        self._request({"op": "flush"})
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._native.is_closed()
+
+    def close(self) -> None:
+        """Makes everything durable and closes it. Subscriptions end."""
+        self._asked(lambda: self._native.close())
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _request(self, request: Dict[str, Any]) -> Any:
+        text = _dumps(request)
+        return json.loads(self._asked(lambda: self._native.request(text)))
+
+    def _asked(self, call: Any) -> Any:
+        try:
+            return call()
+        except _native.Failure as failure:
+            error = raised_by(failure.args[0])
+        finally:
+            for told in self._native.news():
+                finding = json.loads(told)
+                _LOG.log(_LEVELS.get(finding["severity"], logging.WARNING), "%s (%s): %s", finding["message"],
+                         finding["code"], finding["remedy"])
+        raise error
+
+
+def open_store(path: Union[str, "os.PathLike[str]"], *, create: bool = True, read_only: bool = False, label: str = "python",
+               lock_timeout: float = 10.0, segment_size: Optional[int] = None, mapping: bool = True,
+               housekeeping: bool = True, trust_shared_fs: bool = False) -> Store:
+    """Opens the store in a folder; made where it is absent.
+
+    ``read_only``: no session, no lock, not a byte written. ``label``: what others see in ``foldlog who``. ``lock_timeout``: how many
+    seconds a commit waits for the write lock before :class:`BusyError`. ``mapping``: whether the control block is mapped.
+    ``housekeeping``: a thread for what is due later. ``trust_shared_fs``: also on a network.
+    """
+    options: Dict[str, Any] = {"create": create and not read_only, "read_only": read_only, "label": label,
+                               "lock_timeout_ms": round(lock_timeout * 1000), "mapping": mapping,
+                               "housekeeping": housekeeping, "trust_shared_fs": trust_shared_fs}
+    if segment_size is not None:
+        options["segment_size"] = segment_size
+    return _open(os.fspath(path), options)
+
+
+def open_memory(*, label: str = "python") -> Store:
+    """A store in memory, gone when it is closed: for tests."""
+    return _open(None, {"label": label})
+
+
+def _open(path: Optional[str], options: Dict[str, Any]) -> Store:
+    try:
+        return Store(_native.open(path, json.dumps(options)))
+    except _native.Failure as failure:
+        error = raised_by(failure.args[0])
+    raise error

@@ -1,0 +1,187 @@
+"""foldlog for asyncio: the same calls, awaited, on threads of their own.
+
+>>> import asyncio
+>>> from foldlog import aio
+>>> async def main():
+...     async with await aio.open_memory() as store:
+...         workspace = await store.workspace("key:demo")
+...         await workspace.tasks.create({"id": "t1"})
+...         return (await workspace.tasks.get("t1")).revision
+>>> asyncio.run(main())
+1
+
+A call that is cancelled goes on, on its thread: a commit that was begun stands or is refused, and is never half of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+
+from . import _store
+from ._store import Commit, Health, Receipt, Task
+
+__all__ = ["AsyncChanges", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store"]
+
+_T = TypeVar("_T")
+
+#: Calls of one store that can be under way at once.
+_THREADS = 8
+
+
+async def open_store(path: Any, **options: Any) -> "AsyncStore":
+    """As :func:`foldlog.open_store`."""
+    return await AsyncStore._made(functools.partial(_store.open_store, path, **options))
+
+
+async def open_memory(**options: Any) -> "AsyncStore":
+    """As :func:`foldlog.open_memory`."""
+    return await AsyncStore._made(functools.partial(_store.open_memory, **options))
+
+
+class AsyncStore:
+    """A :class:`foldlog.Store`; ``store`` is the one underneath."""
+
+    def __init__(self, store: _store.Store, threads: ThreadPoolExecutor) -> None:
+        self.store = store
+        self._threads = threads
+
+    @staticmethod
+    async def _made(make: Callable[[], _store.Store]) -> "AsyncStore":
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="foldlog")
+        try:
+            return AsyncStore(await asyncio.get_running_loop().run_in_executor(threads, make), threads)
+        except BaseException:
+            threads.shutdown(wait=False)
+            raise
+
+    async def _run(self, call: Callable[..., _T], *args: Any, **options: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(call, *args, **options))
+
+    async def workspace(self, place: Any, **options: Any) -> "AsyncWorkspace":
+        """As :meth:`foldlog.Store.workspace`."""
+        return AsyncWorkspace(self, await self._run(self.store.workspace, place, **options))
+
+    async def workspaces(self) -> List[Dict[str, Any]]:
+        """As :meth:`foldlog.Store.workspaces`."""
+        return await self._run(self.store.workspaces)
+
+    async def health(self) -> List[Health]:
+        """As :meth:`foldlog.Store.health`."""
+        return await self._run(self.store.health)
+
+    async def flush(self) -> None:
+        """As :meth:`foldlog.Store.flush`."""
+        await self._run(self.store.flush)
+
+    async def close(self) -> None:
+        """As :meth:`foldlog.Store.close`."""
+        await self._run(self.store.close)
+        self._threads.shutdown(wait=False)
+
+    async def __aenter__(self) -> "AsyncStore":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+
+class AsyncWorkspace:
+    """A :class:`foldlog.Workspace`; ``workspace`` is the one underneath."""
+
+    def __init__(self, store: AsyncStore, workspace: _store.Workspace) -> None:
+        self._store = store
+        self.workspace = workspace
+        #: Its tasks.
+        self.tasks = AsyncTasks(store, workspace.tasks)
+
+    async def commit(self, ops: Sequence[Mapping[str, Any]], **options: Any) -> Receipt:
+        """As :meth:`foldlog.Workspace.commit`."""
+        return await self._store._run(self.workspace.commit, ops, **options)
+
+    async def subscribe(self, start: str = "now", *, durable: bool = False) -> "AsyncChanges":
+        """As :meth:`foldlog.Workspace.subscribe`: to be iterated by ``async for``."""
+        return AsyncChanges(await self._store._run(self.workspace.subscribe, start, durable=durable))
+
+    async def flush(self) -> None:
+        """As :meth:`foldlog.Workspace.flush`."""
+        await self._store._run(self.workspace.flush)
+
+    async def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
+        """As :meth:`foldlog.Workspace.wait_durable`."""
+        await self._store._run(self.workspace.wait_durable, receipt, timeout)
+
+    async def health(self) -> Health:
+        """As :meth:`foldlog.Workspace.health`."""
+        return await self._store._run(self.workspace.health)
+
+
+class AsyncTasks:
+    """:class:`foldlog.Tasks`: every method of that is a coroutine here."""
+
+    def __init__(self, store: AsyncStore, tasks: _store.Tasks) -> None:
+        self._store = store
+        self._tasks = tasks
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._tasks, name)
+        if name.startswith("_") or not callable(method):
+            raise AttributeError(name)
+
+        @functools.wraps(method)
+        async def awaited(*args: Any, **options: Any) -> Any:
+            return await self._store._run(method, *args, **options)
+
+        return awaited
+
+    async def all(self) -> AsyncIterator[Task]:
+        """Each task, page by page."""
+        after: Optional[str] = None
+        while True:
+            page = await self._store._run(self._tasks.list, limit=500, after=after)
+            for task in page.tasks:
+                yield task
+            after = page.next
+            if after is None:
+                return
+
+
+class AsyncChanges(AsyncIterator[Union[Commit, Health]]):
+    """A :class:`foldlog.Changes`. It has a thread of its own, which ends when it is closed or what waits for it is cancelled."""
+
+    def __init__(self, changes: _store.Changes) -> None:
+        self._changes = changes
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="foldlog-changes")
+
+    def __aiter__(self) -> "AsyncChanges":
+        return self
+
+    async def __anext__(self) -> Union[Commit, Health]:
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes.get)
+        except asyncio.CancelledError:
+            # What the thread has found by now would be lost for whoever goes on: so nobody does.
+            self.close()
+            raise
+        if found is None:
+            self.close()
+            raise StopAsyncIteration
+        return found
+
+    @property
+    def cursor(self) -> str:
+        """As :attr:`foldlog.Changes.cursor`."""
+        return self._changes.cursor
+
+    def close(self) -> None:
+        """Ends it."""
+        self._changes.close()
+        self._thread.shutdown(wait=False)
+
+    async def __aenter__(self) -> "AsyncChanges":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.close()

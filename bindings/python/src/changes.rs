@@ -1,0 +1,91 @@
+//! A subscription as Python holds it.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use foldlog::Tasks;
+use foldlog::log::Waker;
+use foldlog::task::{TaskChanges, TaskUpdate};
+use foldlog_requests::changes as as_json;
+use foldlog_requests::health::health;
+use foldlog_requests::json::splice;
+use pyo3::prelude::*;
+
+use crate::waiting::{SLICE, guarded, raise};
+
+/// How long a thread sleeps at a stretch that need not look after Ctrl-C; what it waits for wakes it earlier.
+const STRETCH: Duration = Duration::from_secs(3600);
+
+/// What a workspace brings, commit by commit.
+#[pyclass(frozen)]
+pub(crate) struct Changes {
+    stream: Mutex<TaskChanges>,
+    waker: Waker,
+    /// Who listens keeps nothing open.
+    tasks: Weak<Tasks>,
+}
+
+impl Changes {
+    pub(crate) fn new(stream: TaskChanges, tasks: &Arc<Tasks>) -> Self {
+        let waker = stream.waker();
+        Changes { stream: Mutex::new(stream), waker, tasks: Arc::downgrade(tasks) }
+    }
+}
+
+#[pymethods]
+impl Changes {
+    /// The next update as JSON text, `{"commit":…}` or `{"health":…}`; `None` if there is none within `seconds`, or ever
+    /// again. One thread at a time. `heeds`: whether it is the thread that Ctrl-C is for, which looks after it now and then.
+    fn next(&self, py: Python<'_>, seconds: f64, heeds: bool) -> PyResult<Option<String>> {
+        let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        let mut left = time;
+        loop {
+            let step = left.min(if heeds { SLICE } else { STRETCH });
+            let (mut found, mut ended) = (false, false);
+            let answer = py.detach(|| {
+                guarded(|| {
+                    let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut line = String::from("{");
+                    match (stream.next_within(step)?, self.tasks.upgrade()) {
+                        (Some(TaskUpdate::Commit(commit)), Some(tasks)) => {
+                            splice("commit", &as_json::commit(&tasks, &commit)?, &mut line);
+                        }
+                        (Some(TaskUpdate::Health(_)), Some(tasks)) => {
+                            splice("health", &health(&tasks), &mut line);
+                        }
+                        (_, tasks) => {
+                            ended = tasks.is_none() || stream.is_stopped();
+                            return Ok(String::new());
+                        }
+                    }
+                    found = true;
+                    Ok(line + "}")
+                })
+            });
+            let text = answer.map_err(raise)?;
+            if found {
+                return Ok(Some(text));
+            }
+            if ended || left <= step {
+                return Ok(None);
+            }
+            left -= step;
+            py.check_signals()?;
+        }
+    }
+
+    /// Where to go on from, later or in another process.
+    fn cursor(&self) -> String {
+        as_json::cursor(self.stream.lock().unwrap_or_else(PoisonError::into_inner).cursor())
+    }
+
+    /// Whether nothing will come any more.
+    fn is_stopped(&self) -> bool {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).is_stopped()
+    }
+
+    /// Ends it, from any thread; whoever waits is told that nothing came.
+    fn stop(&self) {
+        self.waker.stop();
+    }
+}

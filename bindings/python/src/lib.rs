@@ -1,0 +1,34 @@
+//! The extension module of the Python package: requests as JSON text in, answers as JSON text out.
+//!
+//! Everything that has a meaning is in `foldlog` and `foldlog-requests`; what Python programs see is in
+//! `python/foldlog/`. Here are the three things that need the interpreter: it is let go of around every wait, Ctrl-C ends
+//! a wait, and an error or a panic becomes an exception.
+
+mod changes;
+mod home;
+mod open;
+mod waiting;
+
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    _native,
+    Failure,
+    pyo3::exceptions::PyException,
+    "Why nothing came of a call: one argument, an error as JSON text."
+);
+
+/// The extension module.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::Failure;
+    #[pymodule_export]
+    use super::changes::Changes;
+    #[pymodule_export]
+    use super::home::Home;
+    #[pymodule_export]
+    use super::open::{Store, codes, open};
+    #[pymodule_export]
+    use super::waiting::Pending;
+}

@@ -1,0 +1,252 @@
+//! A store as Python holds it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use foldlog::{ErrorKind, Housekeeping, Mapping, Options, TaskStore, Tasks};
+use foldlog_requests::perform::Subject;
+use foldlog_requests::{Failure as Why, Request, health, place};
+use pyo3::prelude::*;
+use serde::Deserialize;
+
+use crate::home::Home;
+use crate::waiting::{Answer, apart, guarded, raise};
+
+/// How a store is to be opened, as `foldlog.open_store` spells it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Wishes {
+    create: bool,
+    read_only: bool,
+    label: String,
+    lock_timeout_ms: u64,
+    segment_size: Option<u64>,
+    mapping: bool,
+    housekeeping: bool,
+    trust_shared_fs: bool,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Wishes {
+            create: true,
+            read_only: false,
+            label: "python".into(),
+            lock_timeout_ms: 10_000,
+            segment_size: None,
+            mapping: true,
+            housekeeping: true,
+            trust_shared_fs: false,
+        }
+    }
+}
+
+impl Wishes {
+    fn options(self, news: &Arc<News>) -> Options {
+        let news = Arc::clone(news);
+        let mut options = Options::default()
+            .create(self.create)
+            .read_only(self.read_only)
+            .label(self.label)
+            .lock_timeout(Duration::from_millis(self.lock_timeout_ms))
+            .trust_shared_fs(self.trust_shared_fs)
+            .mapping(if self.mapping { Mapping::Auto } else { Mapping::Off })
+            .housekeeping(if self.housekeeping { Housekeeping::Thread } else { Housekeeping::Off })
+            .on_event(move |finding| news.tell(health::finding(finding)));
+        if let Some(bytes) = self.segment_size {
+            options = options.segment_size(bytes);
+        }
+        options
+    }
+}
+
+/// Findings that the logger has not been told of yet. They come on any thread, at times under locks of the engine, so
+/// nothing is asked of the interpreter there.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    any: AtomicBool,
+    all: Mutex<Vec<String>>,
+}
+
+/// Of findings that nobody asks for, so many are kept.
+const NEWS_MAX: usize = 1_000;
+
+impl News {
+    fn tell(&self, finding: String) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < NEWS_MAX {
+            all.push(finding);
+        }
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<String> {
+        match self.any.swap(false, Ordering::AcqRel) {
+            true => std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner)),
+            false => Vec::new(),
+        }
+    }
+}
+
+/// An open store, until it is closed.
+pub(crate) struct Opened {
+    subject: Subject,
+    homes: Mutex<HashMap<String, Arc<Tasks>>>,
+}
+
+/// What a store and its workspaces share.
+pub(crate) struct Shared {
+    opened: RwLock<Option<Arc<Opened>>>,
+    pub(crate) news: Arc<News>,
+    /// The process that opened it. A forked child asks nothing of its locks, which threads of the parent's may have held.
+    process: u32,
+}
+
+impl Shared {
+    /// The store, if it is open, and this is the process that opened it.
+    pub(crate) fn opened(&self) -> Result<Arc<Opened>, Why> {
+        if self.process != std::process::id() {
+            return Err(Why::Own {
+                code: ErrorKind::Forked.code(),
+                message: "the store was opened before this process was forked".into(),
+                remedy: ErrorKind::Forked.remedy().into(),
+                file: None,
+            });
+        }
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner).clone();
+        opened.ok_or_else(|| Why::Own {
+            code: "closed",
+            message: "the store has been closed".into(),
+            remedy: "open it again".into(),
+            file: None,
+        })
+    }
+}
+
+impl Opened {
+    pub(crate) fn home(&self, name: &str) -> Result<Arc<Tasks>, Why> {
+        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(home) = homes.get(name) {
+            return Ok(Arc::clone(home));
+        }
+        let home = Arc::new(self.subject.store.named(name)?);
+        homes.insert(name.to_owned(), Arc::clone(&home));
+        Ok(home)
+    }
+
+    pub(crate) fn perform(&self, text: &str) -> Result<String, Why> {
+        let request = Request::parse(text)?;
+        let answer = self.subject.perform(&request)?;
+        answer.ok_or_else(|| Why::invalid(format!("{:?} is no operation", request.op)))
+    }
+}
+
+/// An open store.
+#[pyclass(frozen)]
+pub(crate) struct Store {
+    shared: Arc<Shared>,
+}
+
+/// Opens the store in a folder, or one in memory; `options` is JSON text.
+///
+/// # Errors
+/// As JSON text, of the library's codes.
+#[pyfunction]
+pub(crate) fn open(py: Python<'_>, path: Option<String>, options: String) -> PyResult<Store> {
+    let news = Arc::new(News::default());
+    let (store, told) = (Arc::new(Mutex::new(None)), Arc::clone(&news));
+    let made = Arc::clone(&store);
+    let done = apart(py, move || {
+        guarded(|| {
+            let wishes: Wishes =
+                serde_json::from_str(&options).map_err(|e| Why::invalid(format!("options: {e}")))?;
+            let options = wishes.options(&told);
+            let store = match path {
+                Some(path) => TaskStore::open(path, options)?,
+                None => TaskStore::memory(options)?,
+            };
+            let opened = Opened { subject: Subject { store, workspace: None }, homes: Mutex::default() };
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(opened));
+            Ok(String::new())
+        })
+    })?;
+    done.map_err(raise)?;
+    let opened = store.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let shared = Shared { opened: RwLock::new(opened), news, process: std::process::id() };
+    Ok(Store { shared: Arc::new(shared) })
+}
+
+/// The stable names of all errors of the library.
+#[pyfunction]
+pub(crate) fn codes() -> Vec<&'static str> {
+    ErrorKind::CODES.to_vec()
+}
+
+#[pymethods]
+impl Store {
+    /// Does what a request asks for; see `docs/pipe.md`.
+    fn request(&self, py: Python<'_>, text: String) -> PyResult<String> {
+        let shared = Arc::clone(&self.shared);
+        apart(py, move || guarded(|| shared.opened()?.perform(&text)))?.map_err(raise)
+    }
+
+    /// A workspace by its folder, by `key:NAME` or by its own name; `create`: made where it is absent.
+    fn home(&self, py: Python<'_>, text: String, create: bool) -> PyResult<Home> {
+        let shared = Arc::clone(&self.shared);
+        let name = apart(py, move || {
+            guarded(|| {
+                let opened = shared.opened()?;
+                let store = &opened.subject.store;
+                let name = match create {
+                    true => place::named_or_new(store, &text)?.workspace().name().to_owned(),
+                    false => place::find(store.store(), &text)?,
+                };
+                opened.home(&name)?;
+                Ok(name)
+            })
+        })?;
+        Ok(Home::new(Arc::clone(&self.shared), name.map_err(raise)?))
+    }
+
+    /// Findings since the last time, as JSON texts.
+    fn news(&self) -> Vec<String> {
+        self.shared.news.take()
+    }
+
+    /// Whether it has been closed.
+    fn is_closed(&self) -> bool {
+        self.shared.opened().is_err()
+    }
+
+    /// Makes everything durable and closes it; subscriptions end. What other threads are at is finished first, by them.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.shared.opened().is_err() {
+            return Ok(());
+        }
+        let opened = self.shared.opened.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(opened) = opened else { return Ok(()) };
+        let done: Answer = apart(py, move || {
+            guarded(|| {
+                let homes: Vec<_> = opened
+                    .homes
+                    .lock()
+                    .map(|mut homes| homes.drain().map(|(_, home)| home).collect())
+                    .unwrap_or_default();
+                let flushed: Vec<_> = homes.iter().map(|home| home.workspace().flush()).collect();
+                drop((homes, opened));
+                match flushed.into_iter().find_map(|done| done.err().filter(is_worth_telling)) {
+                    Some(error) => Err(error.into()),
+                    None => Ok(String::new()),
+                }
+            })
+        })?;
+        done.map(drop).map_err(raise)
+    }
+}
+
+/// Whoever only reads has nothing to make durable.
+fn is_worth_telling(error: &foldlog::Error) -> bool {
+    !matches!(error.kind(), ErrorKind::ReadOnly { .. })
+}
