@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Seq;
 use super::control_frame::Control;
-use super::draft::Receipt;
+use super::draft::{Durability, Receipt};
 use super::engine::{Log, Undoing};
 use super::finding::{Finding, Severity};
 use super::format::{WORD_DURABLE, WORD_POISON};
@@ -252,6 +252,8 @@ impl Log {
     pub fn wait_durable(&self, receipt: &Receipt, patience: Duration) -> Result<()> {
         self.check_writable()?;
         let until = self.vfs.monotonic().saturating_add(patience);
+        // Whoever waits for commits one after the other gains by a reserve as those do that sync in the commit.
+        self.reserve.note(Durability::Durable);
         self.make_durable_by(receipt.behind.0, receipt.last().0, Some(until), Proof::Any)?;
         self.still_stands(receipt.cursor)
     }

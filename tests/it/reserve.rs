@@ -84,6 +84,19 @@ fn reserve_is_there_for_who_syncs_and_gone_after_a_clean_close() {
 }
 
 #[test]
+fn reserve_is_there_for_who_waits_for_what_it_committed_buffered() {
+    let machine = installed(Profile::Linux, 1, options());
+    let (_store, ws) = open(&machine.process("a"), options()).unwrap();
+    let buffered = ws.commit(BUFFERED, |_, draft| {
+        draft.push(note("k", "one"));
+        Ok(())
+    });
+    assert_eq!(reserve_of(&machine), 0);
+    ws.wait_durable(&buffered.unwrap(), std::time::Duration::from_secs(1)).unwrap();
+    assert_eq!(reserve_of(&machine) & !7, 64 << 10);
+}
+
+#[test]
 fn reserve_is_for_file_systems_that_gain_by_it_and_can_be_declined() {
     let shape_of = |file_system: Option<&str>, options: Options| {
         let machine = installed(Profile::Linux, 1, options.clone());

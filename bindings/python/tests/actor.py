@@ -16,7 +16,7 @@ def main():
         verb, words = told.pop("do"), told
         try:
             if verb == "patch":
-                done = {"receipt": vars(tasks.patch(**words))}
+                done = {"receipt": tasks.patch(**words).to_dict()}
             elif verb == "count":
                 # Read, and written back: nothing is lost of what others do meanwhile.
                 for _ in range(words["times"]):

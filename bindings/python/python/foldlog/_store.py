@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
 
 from . import _native
@@ -94,30 +94,87 @@ class Page:
         return len(self.tasks)
 
 
-@dataclass(frozen=True)
 class Receipt:
-    """What a commit came to."""
+    """What a commit came to. Equal receipts are of the same commit.
 
-    #: Its first and its last event.
-    seq: int
-    last_seq: int
-    epoch: str
-    #: Of each task that it changed: the revision, and what a later commit may expect.
-    revisions: Dict[str, int]
-    tokens: Dict[str, str]
-    #: Whether a power cut leaves it.
-    durable: bool
-    #: Whether it was a repetition of one that stood already, by its op id.
-    again: bool
-    workspace: str
-    #: What :meth:`Workspace.wait_durable` waits for.
-    ticket: str
-    #: Of each task that it attached.
-    fences: Dict[str, str] = field(default_factory=dict)
+    It is read only when something of it is asked for: of many commits nobody looks at the receipt.
+    """
 
-    @staticmethod
-    def _of(text: str) -> "Receipt":
-        return Receipt(**json.loads(text))
+    __slots__ = ("_text", "_read")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._read: Optional[Dict[str, Any]] = None
+
+    def to_dict(self) -> Dict[str, Any]:
+        """All of it, as JSON has it."""
+        if self._read is None:
+            self._read = json.loads(self._text)
+        return dict(cast(Dict[str, Any], self._read))
+
+    def _get(self, name: str) -> Any:
+        if self._read is None:
+            self._read = json.loads(self._text)
+        return cast(Dict[str, Any], self._read).get(name)
+
+    @property
+    def seq(self) -> int:
+        """Its first event."""
+        return cast(int, self._get("seq"))
+
+    @property
+    def last_seq(self) -> int:
+        """Its last event."""
+        return cast(int, self._get("last_seq"))
+
+    @property
+    def epoch(self) -> str:
+        """The stretch of history it belongs to."""
+        return cast(str, self._get("epoch"))
+
+    @property
+    def revisions(self) -> Dict[str, int]:
+        """The revision of each task that it changed."""
+        return cast(Dict[str, int], self._get("revisions"))
+
+    @property
+    def tokens(self) -> Dict[str, str]:
+        """Of each task that it changed, what a later commit may expect."""
+        return cast(Dict[str, str], self._get("tokens"))
+
+    @property
+    def fences(self) -> Dict[str, str]:
+        """Of each task that it attached, the fence to write with."""
+        return cast(Dict[str, str], self._get("fences") or {})
+
+    @property
+    def durable(self) -> bool:
+        """Whether a power cut leaves it."""
+        return cast(bool, self._get("durable"))
+
+    @property
+    def again(self) -> bool:
+        """Whether it was a repetition of one that stood already, by its op id."""
+        return cast(bool, self._get("again"))
+
+    @property
+    def workspace(self) -> str:
+        """The workspace it was made in."""
+        return cast(str, self._get("workspace"))
+
+    @property
+    def ticket(self) -> str:
+        """What :meth:`Workspace.wait_durable` waits for."""
+        return cast(str, self._get("ticket"))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Receipt) and (self.ticket, self.workspace) == (other.ticket, other.workspace)
+
+    def __hash__(self) -> int:
+        return hash((self.ticket, self.workspace))
+
+    def __repr__(self) -> str:
+        return f"Receipt({self._text})"
 
 
 @dataclass(frozen=True)
@@ -165,13 +222,18 @@ class Health:
         return Health(told["workspace"], told["status"], tuple(told["findings"]))
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_escape = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
 def _dumps(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        # Half of a surrogate pair has no UTF-8, but an escape.
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    text = _encode(value)
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            # Half of a surrogate pair has no UTF-8, but an escape.
+            return _escape(value)
     return text
 
 
@@ -400,7 +462,7 @@ class Workspace:
             if value is not None:
                 op[name] = value
         text = _dumps(op)
-        return Receipt._of(self._store._asked(lambda: self._native.commit(text)))
+        return Receipt(self._store._asked(lambda: self._native.commit(text)))
 
     def subscribe(self, start: str = "now", *, durable: bool = False) -> Changes:
         """What is committed from here on (``"now"``), from the beginning (``"start"``) or behind a cursor. ``durable``: only what a
