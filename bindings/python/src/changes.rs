@@ -11,7 +11,8 @@ use foldlog_requests::health::health;
 use foldlog_requests::json::splice;
 use pyo3::prelude::*;
 
-use crate::waiting::{SLICE, guarded, raise};
+use crate::open::Shared;
+use crate::waiting::{SLICE, guarded};
 
 /// How long a thread sleeps at a stretch that need not look after Ctrl-C; what it waits for wakes it earlier.
 const STRETCH: Duration = Duration::from_secs(3600);
@@ -23,12 +24,13 @@ pub(crate) struct Changes {
     waker: Waker,
     /// Who listens keeps nothing open.
     tasks: Weak<Tasks>,
+    shared: Arc<Shared>,
 }
 
 impl Changes {
-    pub(crate) fn new(stream: TaskChanges, tasks: &Arc<Tasks>) -> Self {
+    pub(crate) fn new(stream: TaskChanges, tasks: &Arc<Tasks>, shared: Arc<Shared>) -> Self {
         let waker = stream.waker();
-        Changes { stream: Mutex::new(stream), waker, tasks: Arc::downgrade(tasks) }
+        Changes { stream: Mutex::new(stream), waker, tasks: Arc::downgrade(tasks), shared }
     }
 }
 
@@ -62,7 +64,7 @@ impl Changes {
                     Ok(line + "}")
                 })
             });
-            let text = answer.map_err(raise)?;
+            let text = self.shared.told(py, answer)?;
             if found {
                 return Ok(Some(text));
             }

@@ -49,7 +49,8 @@ impl Home {
     /// Does what a request asks for, in this workspace; see `docs/pipe.md`.
     fn request(&self, py: Python<'_>, text: String) -> PyResult<String> {
         let shared = Arc::clone(&self.shared);
-        apart(py, move || guarded(|| shared.opened()?.perform(&text)))?.map_err(raise)
+        let answer = apart(py, move || guarded(|| shared.opened()?.perform(&text)))?;
+        self.shared.told(py, answer)
     }
 
     /// The task as JSON text, or `None`.
@@ -61,14 +62,14 @@ impl Home {
                 Ok(found.map_or_else(String::new, |found| task::task(&found, &self.name, None)))
             })
         });
-        answer.map(|text| Some(text).filter(|text| !text.is_empty())).map_err(raise)
+        self.shared.told(py, answer).map(|text| Some(text).filter(|text| !text.is_empty()))
     }
 
     /// Makes one change, or those of `commit`, and answers with the receipt. Where nothing stands in the way it does so at
     /// once; else it waits on another thread, so that Ctrl-C is heard.
     fn commit(&self, py: Python<'_>, text: String) -> PyResult<String> {
         match py.detach(|| self.try_commit(&text)) {
-            Tried::Answered(answer) => answer.map_err(raise),
+            Tried::Answered(answer) => self.shared.told(py, answer),
             Tried::Stands(done, tasks) => self.make_durable(py, &done, &tasks),
             Tried::Waits => {
                 let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
@@ -80,7 +81,7 @@ impl Home {
                         Ok(receipt::with_ticket(&tasks, &done))
                     })
                 });
-                answer?.map_err(raise)
+                self.shared.told(py, answer?)
             }
         }
     }
@@ -90,9 +91,10 @@ impl Home {
         let read = receipt::read_ticket(ticket)
             .ok_or_else(|| Why::invalid(format!("{ticket:?} is no ticket of a receipt")));
         let done = read.and_then(|ticket| Ok((ticket, self.tasks()?)));
-        let (ticket, tasks) = done.map_err(|why| raise(why.json_with_data()))?;
+        let (ticket, tasks) = done.map_err(|why| raise(py, &why.json_with_data()))?;
         let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
-        wait(py, &tasks, &ticket, time)?.map(drop).map_err(raise)
+        let answer = wait(py, &tasks, &ticket, time)?;
+        self.shared.told(py, answer).map(drop)
     }
 
     /// The changes from `from` on: `now`, `start` or a cursor.
@@ -106,9 +108,10 @@ impl Home {
                 Ok(String::new())
             })
         });
-        answer.map_err(raise)?;
-        let (stream, tasks) = made.ok_or_else(|| raise(String::new()))?;
-        Ok(Changes::new(stream, &tasks))
+        self.shared.told(py, answer)?;
+        let (stream, tasks) =
+            made.ok_or_else(|| raise(py, &Why::invalid("nothing was begun").json_with_data()))?;
+        Ok(Changes::new(stream, &tasks, Arc::clone(&self.shared)))
     }
 }
 
@@ -142,7 +145,7 @@ impl Home {
                 let done = Committed { durable: true, ..done.clone() };
                 Ok(receipt::with_ticket(tasks, &done))
             }
-            Ok(Err(json)) => Err(raise(json)),
+            Ok(Err(json)) => self.shared.told(py, Err(json)),
             Err(interrupt) => {
                 // It stands, and may be waited for: whoever is interrupted is not left without its receipt.
                 let _ = interrupt.value(py).setattr("receipt", receipt::with_ticket(tasks, done));

@@ -11,18 +11,9 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-pyo3::create_exception!(
-    _native,
-    Failure,
-    pyo3::exceptions::PyException,
-    "Why nothing came of a call: one argument, an error as JSON text."
-);
-
 /// The extension module.
 #[pymodule]
 mod _native {
-    #[pymodule_export]
-    use super::Failure;
     #[pymodule_export]
     use super::changes::Changes;
     #[pymodule_export]

@@ -82,11 +82,15 @@ impl News {
         self.any.store(true, Ordering::Release);
     }
 
-    fn take(&self) -> Vec<String> {
-        match self.any.swap(false, Ordering::AcqRel) {
-            true => std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner)),
-            false => Vec::new(),
+    /// Tells the logger what it has not been told of.
+    fn log(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.any.load(Ordering::Acquire) {
+            return Ok(());
         }
+        self.any.store(false, Ordering::Release);
+        let all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
+        let log = py.import("foldlog._log")?.getattr("log")?;
+        all.into_iter().try_for_each(|finding| log.call1((finding,)).map(drop))
     }
 }
 
@@ -105,6 +109,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What a call comes to, for Python: its text, or the exception. What was found meanwhile is logged.
+    pub(crate) fn told(&self, py: Python<'_>, answer: Answer) -> PyResult<String> {
+        self.news.log(py)?;
+        answer.map_err(|json| raise(py, &json))
+    }
+
     /// The store, if it is open, and this is the process that opened it.
     pub(crate) fn opened(&self) -> Result<Arc<Opened>, Why> {
         if self.process != std::process::id() {
@@ -156,13 +166,13 @@ pub(crate) struct Store {
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, path: Option<String>, options: String) -> PyResult<Store> {
     let news = Arc::new(News::default());
-    let (store, told) = (Arc::new(Mutex::new(None)), Arc::clone(&news));
-    let made = Arc::clone(&store);
+    let store = Arc::new(Mutex::new(None));
+    let (made, hears, told) = (Arc::clone(&store), Arc::clone(&news), Arc::clone(&news));
     let done = apart(py, move || {
         guarded(|| {
             let wishes: Wishes =
                 serde_json::from_str(&options).map_err(|e| Why::invalid(format!("options: {e}")))?;
-            let options = wishes.options(&told);
+            let options = wishes.options(&hears);
             let store = match path {
                 Some(path) => TaskStore::open(path, options)?,
                 None => TaskStore::memory(options)?,
@@ -172,7 +182,8 @@ pub(crate) fn open(py: Python<'_>, path: Option<String>, options: String) -> PyR
             Ok(String::new())
         })
     })?;
-    done.map_err(raise)?;
+    told.log(py)?;
+    done.map_err(|json| raise(py, &json))?;
     let opened = store.lock().unwrap_or_else(PoisonError::into_inner).take();
     let shared = Shared { opened: RwLock::new(opened), news, process: std::process::id() };
     Ok(Store { shared: Arc::new(shared) })
@@ -189,7 +200,8 @@ impl Store {
     /// Does what a request asks for; see `docs/pipe.md`.
     fn request(&self, py: Python<'_>, text: String) -> PyResult<String> {
         let shared = Arc::clone(&self.shared);
-        apart(py, move || guarded(|| shared.opened()?.perform(&text)))?.map_err(raise)
+        let answer = apart(py, move || guarded(|| shared.opened()?.perform(&text)))?;
+        self.shared.told(py, answer)
     }
 
     /// A workspace by its folder, by `key:NAME` or by its own name; `create`: made where it is absent.
@@ -207,12 +219,7 @@ impl Store {
                 Ok(name)
             })
         })?;
-        Ok(Home::new(Arc::clone(&self.shared), name.map_err(raise)?))
-    }
-
-    /// Findings since the last time, as JSON texts.
-    fn news(&self) -> Vec<String> {
-        self.shared.news.take()
+        Ok(Home::new(Arc::clone(&self.shared), self.shared.told(py, name)?))
     }
 
     /// Whether it has been closed.
@@ -242,7 +249,7 @@ impl Store {
                 }
             })
         })?;
-        done.map(drop).map_err(raise)
+        self.shared.told(py, done).map(drop)
     }
 }
 

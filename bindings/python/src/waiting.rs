@@ -9,8 +9,6 @@ use std::time::Duration;
 use foldlog_requests::Failure as Why;
 use pyo3::prelude::*;
 
-use crate::Failure;
-
 /// How long nothing is asked of the interpreter; what Ctrl-C may take.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
@@ -38,8 +36,9 @@ fn panicked(payload: &(dyn Any + Send)) -> Why {
 }
 
 /// The exception for an error.
-pub(crate) fn raise(json: String) -> PyErr {
-    Failure::new_err(json)
+pub(crate) fn raise(py: Python<'_>, json: &str) -> PyErr {
+    let made = py.import("foldlog._errors").and_then(|errors| errors.getattr("raised_by")?.call1((json,)));
+    made.map_or_else(|error| error, PyErr::from_value)
 }
 
 /// A call that goes on without its caller, who was interrupted.
@@ -56,7 +55,7 @@ impl Pending {
             let step = left.min(SLICE);
             let got = py.detach(|| receive_from(&self.0, step));
             match got {
-                Ok(answer) => return answer.map(Some).map_err(raise),
+                Ok(answer) => return answer.map(Some).map_err(|json| raise(py, &json)),
                 Err(RecvTimeoutError::Timeout) if left > step => left -= step,
                 Err(_) => return Ok(None),
             }

@@ -48,8 +48,8 @@ def test_all_of_them_in_one_task_and_by_another_store(path, store, tasks):
 
 def test_fields_that_are_not_named_keep_their_spelling(path, tasks, workspace):
     # Python would write 1.0 and 1e22 in its own way; nothing that it does not change is written by it.
-    workspace._store._asked(lambda: workspace._native.commit(
-        '{"op":"create","item":{"id":"a","x":1.50,"y":1E+2,"z":"\\u0041","big":123456789012345678901234567890.5}}'))
+    workspace._native.commit(
+        '{"op":"create","item":{"id":"a","x":1.50,"y":1E+2,"z":"\\u0041","big":123456789012345678901234567890.5}}')
     tasks.patch("a", set={"mode": "m"})
     text = workspace._native.get("a")
     assert '"x":1.50,"y":1E+2,"z":"\\u0041","big":123456789012345678901234567890.5' in text

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import threading
 from dataclasses import dataclass
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
 
 from . import _native
-from ._errors import raised_by
-
-_LOG = logging.getLogger("foldlog")
-_LEVELS = {"note": logging.INFO, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR, "damage": logging.ERROR}
 
 #: A revision, a token, ``"absent"`` or ``"exists"``.
 Expected = Union[int, str]
@@ -256,7 +251,7 @@ class Changes(Iterator[Union[Commit, Health]]):
     def get(self, timeout: Optional[float] = None) -> Union[Commit, Health, None]:
         """The next one, waited for at most ``timeout`` seconds (``None`` = for ever); ``None`` if none came."""
         seconds = 1e9 if timeout is None else timeout
-        told = self._store._asked(lambda: self._native.next(seconds, _heeds()))
+        told = self._native.next(seconds, _heeds())
         if told is None:
             return None
         told = json.loads(told)
@@ -321,7 +316,7 @@ class Tasks:
     def get(self, id: str) -> Optional[Task]:
         """The task, or ``None``."""
         ws = self._workspace
-        told = ws._store._asked(lambda: ws._native.get(id))
+        told = ws._native.get(id)
         return None if told is None else Task._of(json.loads(told))
 
     def __getitem__(self, id: str) -> Task:
@@ -462,12 +457,12 @@ class Workspace:
             if value is not None:
                 op[name] = value
         text = _dumps(op)
-        return Receipt(self._store._asked(lambda: self._native.commit(text)))
+        return Receipt(self._native.commit(text))
 
     def subscribe(self, start: str = "now", *, durable: bool = False) -> Changes:
         """What is committed from here on (``"now"``), from the beginning (``"start"``) or behind a cursor. ``durable``: only what a
         power cut cannot take."""
-        return Changes(self._store._asked(lambda: self._native.subscribe(start, durable)), self._store)
+        return Changes(self._native.subscribe(start, durable), self._store)
 
     def flush(self) -> None:
         """Makes everything durable that was committed so far, by whomever."""
@@ -475,7 +470,7 @@ class Workspace:
 
     def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
         """Waits until a commit is durable; :class:`NotDurableError` if it is not within ``timeout`` seconds."""
-        self._store._asked(lambda: self._native.wait_durable(receipt.ticket, timeout))
+        self._native.wait_durable(receipt.ticket, timeout)
 
     def health(self) -> Health:
         """How its log is."""
@@ -515,7 +510,7 @@ class Store:
     def workspace(self, place: Union[str, "os.PathLike[str]"], *, create: bool = True) -> Workspace:
         """A project's workspace: by its folder, by ``key:NAME``, or by its own name. ``create``: made where it is absent."""
         text = os.fspath(place)
-        return Workspace(self, self._asked(lambda: self._native.home(text, create)))
+        return Workspace(self, self._native.home(text, create))
 
     def workspaces(self) -> List[Dict[str, Any]]:
         """All that are in the store: ``{"name", "bound_to"}``."""
@@ -540,7 +535,7 @@ class Store:
 
     def close(self) -> None:
         """Makes everything durable and closes it. Subscriptions end."""
-        self._asked(lambda: self._native.close())
+        self._native.close()
 
     def __enter__(self) -> "Store":
         return self
@@ -550,19 +545,7 @@ class Store:
 
     def _request(self, request: Dict[str, Any]) -> Any:
         text = _dumps(request)
-        return json.loads(self._asked(lambda: self._native.request(text)))
-
-    def _asked(self, call: Any) -> Any:
-        try:
-            return call()
-        except _native.Failure as failure:
-            error = raised_by(failure.args[0])
-        finally:
-            for told in self._native.news():
-                finding = json.loads(told)
-                _LOG.log(_LEVELS.get(finding["severity"], logging.WARNING), "%s (%s): %s", finding["message"],
-                         finding["code"], finding["remedy"])
-        raise error
+        return json.loads(self._native.request(text))
 
 
 def open_store(path: Union[str, "os.PathLike[str]"], *, create: bool = True, read_only: bool = False, label: str = "python",
@@ -588,8 +571,4 @@ def open_memory(*, label: str = "python") -> Store:
 
 
 def _open(path: Optional[str], options: Dict[str, Any]) -> Store:
-    try:
-        return Store(_native.open(path, json.dumps(options)))
-    except _native.Failure as failure:
-        error = raised_by(failure.args[0])
-    raise error
+    return Store(_native.open(path, json.dumps(options)))
