@@ -19,15 +19,17 @@ def files():
     return len(os.listdir("/proc/self/fd"))
 
 
-def judge(what, half, end, open_half, open_end):
+def judge(what, half, end, before, after):
     allowed = half * 0.02 + 2**20
-    verdict = "ok" if end - half <= allowed and open_end <= open_half else "GROWS"
-    print(f"{what}: {half / 2**20:.1f} MiB at half, {end / 2**20:.1f} MiB at the end; {open_half}, {open_end} files: {verdict}")
+    verdict = "ok" if end - half <= allowed and after <= before else "GROWS"
+    print(f"{what}: {half / 2**20:.1f} MiB at half, {end / 2**20:.1f} MiB at the end; {before} files before, {after} after: {verdict}")
     return verdict == "ok"
 
 
 def main():
     commits, opens = (int(word) for word in (sys.argv[1:] or ["100000", "1000"]))
+    foldlog.open_memory().close()
+    before = files()
     with tempfile.TemporaryDirectory() as path:
         with foldlog.open_store(path) as store:
             tasks = store.workspace("key:soak").tasks
@@ -38,8 +40,9 @@ def main():
                 tasks.patch(f"t{n % 100}", set={"tokensIn": n, "totalCost": n / 7}, durability="buffered")
                 tasks.get(f"t{n % 100}")
                 if n == commits // 2:
-                    half, open_half = resident(), files()
-            fine = judge(f"{commits} commits", half, resident(), open_half, files())
+                    half = resident()
+            end = resident()
+        fine = judge(f"{commits} commits", half, end, before, files())
     with tempfile.TemporaryDirectory() as path:
         for n in range(opens):
             with foldlog.open_store(path) as store:
@@ -50,8 +53,8 @@ def main():
                     workspace.tasks.patch("a", set={"tokensIn": n + 1}, durability="buffered")
                     changes.get(timeout=60)
             if n == opens // 2:
-                half, open_half = resident(), files()
-        fine &= judge(f"{opens} opens", half, resident(), open_half, files())
+                half = resident()
+        fine &= judge(f"{opens} opens", half, resident(), before, files())
     sys.exit(not fine)
 
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldlog::task::{CommitOptions, Committed, Op};
-use foldlog::{Durability, ErrorKind, Tasks};
-use foldlog_requests::{Failure as Why, Request, changes, receipt, task};
+use foldlog::{Durability, ErrorKind, Patch, TaskId, Tasks};
+use foldlog_requests::{Failure as Why, Request, changes, receipt, task, words};
 use pyo3::prelude::*;
 
 use crate::changes::Changes;
@@ -16,12 +16,12 @@ use crate::waiting::{Answer, SLICE, apart, guarded, raise};
 #[pyclass(frozen)]
 pub(crate) struct Home {
     shared: Arc<Shared>,
-    name: String,
+    name: Arc<str>,
 }
 
 impl Home {
     pub(crate) fn new(shared: Arc<Shared>, name: String) -> Self {
-        Home { shared, name }
+        Home { shared, name: name.into() }
     }
 
     fn tasks(&self) -> Result<Arc<Tasks>, Why> {
@@ -33,9 +33,23 @@ impl Home {
 enum Tried {
     /// It would have had to wait; nothing was done.
     Waits,
-    Answered(Answer),
-    /// It stands; it is to be made durable.
-    Stands(Box<Committed>, Arc<Tasks>),
+    Failed(String),
+    Stands(Box<Committed>),
+}
+
+/// What a commit came to. Its text is made when it is asked for.
+#[pyclass(frozen)]
+pub(crate) struct Done {
+    done: Committed,
+    workspace: Arc<str>,
+}
+
+#[pymethods]
+impl Done {
+    /// The receipt, as JSON text.
+    fn json(&self) -> String {
+        receipt::of(&self.workspace, &self.done)
+    }
 }
 
 #[pymethods]
@@ -65,25 +79,22 @@ impl Home {
         self.shared.told(py, answer).map(|text| Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// Makes one change, or those of `commit`, and answers with the receipt. Where nothing stands in the way it does so at
-    /// once; else it waits on another thread, so that Ctrl-C is heard.
-    fn commit(&self, py: Python<'_>, text: String) -> PyResult<String> {
-        match py.detach(|| self.try_commit(&text)) {
-            Tried::Answered(answer) => self.shared.told(py, answer),
-            Tried::Stands(done, tasks) => self.make_durable(py, &done, &tasks),
-            Tried::Waits => {
-                let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
-                let answer = apart(py, move || {
-                    guarded(|| {
-                        let tasks = shared.opened()?.home(&name)?;
-                        let (ops, options) = read(&text)?;
-                        let done = tasks.commit(ops, options)?;
-                        Ok(receipt::with_ticket(&tasks, &done))
-                    })
-                });
-                self.shared.told(py, answer?)
+    /// Makes one change, or those of `commit`. Where nothing stands in the way it does so at once; else it waits on another
+    /// thread, so that Ctrl-C is heard.
+    fn commit(&self, py: Python<'_>, text: String) -> PyResult<Done> {
+        self.make(py, move || read(&text))
+    }
+
+    /// The most frequent change, without a request around it: fields of one task, as JSON text.
+    fn patch(&self, py: Python<'_>, id: String, set: String, durability: Option<String>) -> PyResult<Done> {
+        self.make(py, move || {
+            let mut options = CommitOptions::default();
+            if let Some(text) = &durability {
+                options.durability = words::parse_durability(text).map_err(Why::invalid)?;
             }
-        }
+            let patch = Patch::parse(&format!(r#"{{"set":{set}}}"#))?;
+            Ok((vec![Op::Patch { id: TaskId::new(&id)?, patch }], options))
+        })
     }
 
     /// Waits until a commit is durable: the ticket of its receipt.
@@ -115,44 +126,88 @@ impl Home {
     }
 }
 
+/// Changes, and how they are to be committed.
+type Asked = Result<(Vec<Op>, CommitOptions), Why>;
+
 impl Home {
-    fn try_commit(&self, text: &str) -> Tried {
+    fn make(&self, py: Python<'_>, ask: impl Fn() -> Asked + Send + Sync + 'static) -> PyResult<Done> {
+        let mut durable = false;
+        let done = match py.detach(|| self.try_commit(&ask, &mut durable)) {
+            Tried::Failed(json) => return self.shared.told(py, Err(json)).and_then(|_| Err(nothing())),
+            Tried::Stands(done) if durable && !done.durable => self.make_durable(py, *done)?,
+            Tried::Stands(done) => *done,
+            Tried::Waits => self.commit_apart(py, ask)?,
+        };
+        self.shared.told(py, Ok(String::new()))?;
+        Ok(self.receipt(done))
+    }
+
+    fn receipt(&self, done: Committed) -> Done {
+        Done { done, workspace: Arc::clone(&self.name) }
+    }
+
+    /// `durable` says then whether it is to be made durable.
+    fn try_commit(&self, ask: &impl Fn() -> Asked, durable: &mut bool) -> Tried {
         let mut stands = None;
-        let mut waits = false;
         let answer = guarded(|| {
             let tasks = self.tasks()?;
-            let (ops, options) = read(text)?;
-            let durable = options.durability == Durability::Durable;
+            let (ops, options) = ask()?;
             // A durable commit is one that stands, and is then waited for.
-            let now = if durable { options.durability(Durability::Buffered) } else { options };
-            match tasks.try_commit(ops, now)? {
-                None => waits = true,
-                Some(done) if durable && !done.durable => stands = Some((Box::new(done), tasks)),
-                Some(done) => return Ok(receipt::with_ticket(&tasks, &done)),
-            }
+            *durable = options.durability == Durability::Durable;
+            let now = if *durable { options.durability(Durability::Buffered) } else { options };
+            stands = tasks.try_commit(ops, now)?;
             Ok(String::new())
         });
-        match stands {
-            Some((done, tasks)) if answer.is_ok() => Tried::Stands(done, tasks),
-            _ if waits && answer.is_ok() => Tried::Waits,
-            _ => Tried::Answered(answer),
+        match (answer, stands) {
+            (Err(json), _) => Tried::Failed(json),
+            (Ok(_), Some(done)) => Tried::Stands(Box::new(done)),
+            (Ok(_), None) => Tried::Waits,
         }
     }
 
-    fn make_durable(&self, py: Python<'_>, done: &Committed, tasks: &Arc<Tasks>) -> PyResult<String> {
-        match wait(py, tasks, done, Duration::MAX) {
-            Ok(Ok(_)) => {
-                let done = Committed { durable: true, ..done.clone() };
-                Ok(receipt::with_ticket(tasks, &done))
+    fn commit_apart(&self, py: Python<'_>, ask: impl Fn() -> Asked + Send + 'static) -> PyResult<Committed> {
+        let (shared, name) = (Arc::clone(&self.shared), Arc::clone(&self.name));
+        let (send, made) = std::sync::mpsc::channel();
+        let answer = apart(py, move || {
+            guarded(|| {
+                let tasks = shared.opened()?.home(&name)?;
+                let (ops, options) = ask()?;
+                let done = tasks.commit(ops, options)?;
+                let text = receipt::of(&name, &done);
+                // Nobody waits for it who was interrupted; they have the text.
+                let _ = send.send(done);
+                Ok(text)
+            })
+        })?;
+        self.shared.told(py, answer)?;
+        made.try_recv().map_err(|_| nothing())
+    }
+
+    fn make_durable(&self, py: Python<'_>, done: Committed) -> PyResult<Committed> {
+        let tasks = self.tasks().map_err(|why| raise(py, &why.json_with_data()))?;
+        match wait(py, &tasks, &done, Duration::MAX) {
+            Ok(answer) => {
+                self.shared.told(py, answer)?;
+                Ok(Committed { durable: true, ..done })
             }
-            Ok(Err(json)) => self.shared.told(py, Err(json)),
             Err(interrupt) => {
                 // It stands, and may be waited for: whoever is interrupted is not left without its receipt.
-                let _ = interrupt.value(py).setattr("receipt", receipt::with_ticket(tasks, done));
+                let told = Py::new(py, self.receipt(done)).and_then(|done| receipt_of(py, done));
+                if let Ok(told) = told {
+                    let _ = interrupt.value(py).setattr("receipt", told);
+                }
                 Err(interrupt)
             }
         }
     }
+}
+
+fn receipt_of(py: Python<'_>, done: Py<Done>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("foldlog._store")?.getattr("Receipt")?.call1((done,))
+}
+
+fn nothing() -> PyErr {
+    pyo3::exceptions::PyRuntimeError::new_err("a call of foldlog ended without an answer")
 }
 
 /// Waits for a commit to be durable, and looks now and then whether Ctrl-C was pressed.
@@ -176,7 +231,7 @@ fn wait(py: Python<'_>, tasks: &Arc<Tasks>, done: &Committed, time: Duration) ->
     }
 }
 
-fn read(text: &str) -> Result<(Vec<Op>, CommitOptions), Why> {
+fn read(text: &str) -> Asked {
     let request = Request::parse(text)?;
     let ops = match request.change()? {
         Some(op) => vec![op],

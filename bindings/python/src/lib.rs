@@ -17,7 +17,7 @@ mod _native {
     #[pymodule_export]
     use super::changes::Changes;
     #[pymodule_export]
-    use super::home::Home;
+    use super::home::{Done, Home};
     #[pymodule_export]
     use super::open::{Store, codes, open};
     #[pymodule_export]

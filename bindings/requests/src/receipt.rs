@@ -38,9 +38,15 @@ pub fn committed(done: &Committed) -> String {
 /// The same, with the workspace and the ticket to wait for behind it.
 #[must_use]
 pub fn with_ticket(home: &Tasks, done: &Committed) -> String {
+    of(home.workspace().name(), done)
+}
+
+/// The same, by the workspace's name.
+#[must_use]
+pub fn of(workspace: &str, done: &Committed) -> String {
     let mut out = committed(done);
     out.pop();
-    json::text("workspace", home.workspace().name(), &mut out);
+    json::text("workspace", workspace, &mut out);
     json::text("ticket", &ticket(done), &mut out);
     out + "}"
 }

@@ -95,22 +95,23 @@ class Receipt:
     It is read only when something of it is asked for: of many commits nobody looks at the receipt.
     """
 
-    __slots__ = ("_text", "_read")
+    __slots__ = ("_native", "_read")
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, native: "_native.Done") -> None:
+        self._native = native
         self._read: Optional[Dict[str, Any]] = None
 
     def to_dict(self) -> Dict[str, Any]:
         """All of it, as JSON has it."""
+        return dict(self._all())
+
+    def _all(self) -> Dict[str, Any]:
         if self._read is None:
-            self._read = json.loads(self._text)
-        return dict(cast(Dict[str, Any], self._read))
+            self._read = cast(Dict[str, Any], json.loads(self._native.json()))
+        return self._read
 
     def _get(self, name: str) -> Any:
-        if self._read is None:
-            self._read = json.loads(self._text)
-        return cast(Dict[str, Any], self._read).get(name)
+        return self._all().get(name)
 
     @property
     def seq(self) -> int:
@@ -169,7 +170,7 @@ class Receipt:
         return hash((self.ticket, self.workspace))
 
     def __repr__(self) -> str:
-        return f"Receipt({self._text})"
+        return f"Receipt({self._all()})"
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,9 @@ class Changes(Iterator[Union[Commit, Health]]):
         self.close()
 
 
+_ONLY_DURABILITY = frozenset({"durability"})
+
+
 class Tasks:
     """The tasks of one workspace.
 
@@ -367,6 +371,8 @@ class Tasks:
     def patch(self, id: str, *, set: Optional[Mapping[str, Any]] = None, unset: Sequence[str] = (),
               drop_children: Sequence[str] = (), **options: Any) -> Receipt:
         """Changes the fields that are named, and no others. ``None`` is a value, JSON's null; ``unset`` takes fields away."""
+        if set and not unset and not drop_children and not (options.keys() - _ONLY_DURABILITY):
+            return Receipt(self._workspace._native.patch(id, _dumps(set), options.get("durability")))
         op: Dict[str, Any] = {"op": "patch", "task": id, "set": set or {}}
         if unset:
             op["unset"] = list(unset)
