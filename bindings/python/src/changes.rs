@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use foldlog::Tasks;
-use foldlog::log::Waker;
+use foldlog::log::{Cursor, Waker};
 use foldlog::task::{TaskChanges, TaskUpdate};
 use foldlog_requests::changes as as_json;
 use foldlog_requests::health::health;
@@ -20,7 +20,10 @@ const STRETCH: Duration = Duration::from_secs(3600);
 /// What a workspace brings, commit by commit.
 #[pyclass(frozen)]
 pub(crate) struct Changes {
-    stream: Mutex<TaskChanges>,
+    /// Dropped with its open files once it has ended.
+    stream: Mutex<Option<TaskChanges>>,
+    /// Behind what was handed out last; beside the stream, whose lock is held by who waits.
+    cursor: Mutex<Cursor>,
     waker: Waker,
     /// Who listens keeps nothing open.
     tasks: Weak<Tasks>,
@@ -30,7 +33,8 @@ pub(crate) struct Changes {
 impl Changes {
     pub(crate) fn new(stream: TaskChanges, tasks: &Arc<Tasks>, shared: Arc<Shared>) -> Self {
         let waker = stream.waker();
-        Changes { stream: Mutex::new(stream), waker, tasks: Arc::downgrade(tasks), shared }
+        let cursor = Mutex::new(stream.cursor());
+        Changes { stream: Mutex::new(Some(stream)), cursor, waker, tasks: Arc::downgrade(tasks), shared }
     }
 }
 
@@ -46,7 +50,11 @@ impl Changes {
             let (mut found, mut ended) = (false, false);
             let answer = py.detach(|| {
                 guarded(|| {
-                    let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut place = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some(stream) = &mut *place else {
+                        ended = true;
+                        return Ok(String::new());
+                    };
                     let mut line = String::from("{");
                     match (stream.next_within(step)?, self.tasks.upgrade()) {
                         (Some(TaskUpdate::Commit(commit)), Some(tasks)) => {
@@ -57,9 +65,13 @@ impl Changes {
                         }
                         (_, tasks) => {
                             ended = tasks.is_none() || stream.is_stopped();
+                            if ended {
+                                *place = None;
+                            }
                             return Ok(String::new());
                         }
                     }
+                    *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = stream.cursor();
                     found = true;
                     Ok(line + "}")
                 })
@@ -78,16 +90,15 @@ impl Changes {
 
     /// Where to go on from, later or in another process.
     fn cursor(&self) -> String {
-        as_json::cursor(self.stream.lock().unwrap_or_else(PoisonError::into_inner).cursor())
-    }
-
-    /// Whether nothing will come any more.
-    fn is_stopped(&self) -> bool {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).is_stopped()
+        as_json::cursor(*self.cursor.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends it, from any thread; whoever waits is told that nothing came.
     fn stop(&self) {
         self.waker.stop();
+        // Whoever is waiting lets go of it.
+        if let Ok(mut stream) = self.stream.try_lock() {
+            *stream = None;
+        }
     }
 }
