@@ -172,6 +172,8 @@ export interface Health {
   readonly workspace: string
   readonly status: 'healthy' | 'read-only' | 'damaged' | 'too-new' | 'durability-lost'
   readonly findings: readonly Finding[]
+  /** In an event: why no more changes are told of; listen again once its cause is gone. */
+  readonly error?: FoldlogError
 }
 
 export interface Tasks<T extends TaskItem = TaskItem> {

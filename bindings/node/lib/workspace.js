@@ -156,21 +156,24 @@ class Workspace {
         // Where the history it stood in has ended, it goes on in the new one.
         this.#follow = undefined
         if (['rewound', 'trimmed'].includes(error.code)) this.#listen()
+        else this.#tell('health', { ...this.health(), error })
         return
       }
-      for (const one of answer.updates.map(update)) {
-        for (const { listener, thisArgs } of [...this.#listeners[one.kind]]) {
-          try {
-            listener.call(thisArgs, one[one.kind])
-          } catch (error) {
-            // As an event emitter's: it is nobody's who commits.
-            queueMicrotask(() => {
-              throw error
-            })
-          }
-        }
-      }
+      for (const one of answer.updates.map(update)) this.#tell(one.kind, one[one.kind])
       if (answer.ended) return
+    }
+  }
+
+  #tell(kind, event) {
+    for (const { listener, thisArgs } of [...this.#listeners[kind]]) {
+      try {
+        listener.call(thisArgs, event)
+      } catch (error) {
+        // As an event emitter's: it is nobody's who commits.
+        queueMicrotask(() => {
+          throw error
+        })
+      }
     }
   }
 
