@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { lines } from './lines.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 
@@ -19,7 +19,7 @@ export function folder() {
 class Lines {
   constructor(command, args) {
     this.child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
-    this.lines = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]()
+    this.lines = lines(this.child.stdout)
     this.exited = new Promise((resolve) => this.child.once('exit', (code, signal) => resolve({ code, signal })))
   }
   send(request) {

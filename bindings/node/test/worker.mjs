@@ -6,8 +6,8 @@
 //   {"do":"get","id"}                                   {"ok":{"item","revision"}} | {"ok":null}
 //   {"do":"text","id"}                                  {"ok":TEXT}
 //   {"do":"close"}                                      {"ok":{}}
-import { createInterface } from 'node:readline'
 import { openStore } from '../lib/index.mjs'
+import { lines } from './lines.mjs'
 
 let store
 let workspace
@@ -52,7 +52,7 @@ const acts = {
   },
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
+for await (const line of lines(process.stdin)) {
   const { do: act, ...request } = JSON.parse(line)
   let answer
   try {
