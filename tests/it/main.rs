@@ -73,6 +73,7 @@ mod task_reference;
 mod task_replay;
 mod task_rules;
 mod task_values;
+mod try_commit;
 mod vectors;
 mod views;
 mod worker;

@@ -481,6 +481,27 @@ fn request_is_the_same_only_if_all_of_it_is() {
     assert_eq!(code(send("a", "2")), "op-id-reused");
 }
 
+/// What the packages of other languages read too.
+#[test]
+fn corpus_that_all_languages_share_comes_back_byte_for_byte() {
+    let (machine, tasks) = machine();
+    let corpus = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap();
+    let values = corpus(include_str!("../../bindings/corpus/values.json"));
+    assert!(values.len() > 30);
+    for (n, text) in values.iter().enumerate() {
+        let whole = format!(r#"{{"id":"t{n}","v":{text}}}"#);
+        let _ = tasks.create(item(&whole), BUFFERED).unwrap();
+        let reader = on(&machine, "r", options().read_only(true));
+        assert_eq!((json(&tasks, &format!("t{n}")), json(&reader, &format!("t{n}"))), (whole.clone(), whole));
+    }
+    let before = last(&tasks);
+    for text in corpus(include_str!("../../bindings/corpus/refused.json")) {
+        let patch = Patch::parse(&format!(r#"{{"set":{{"v":{text}}}}}"#));
+        assert_eq!(code(patch), "invalid", "{text}");
+    }
+    assert_eq!(last(&tasks), before);
+}
+
 /// Two features of serde_json change what a number or an object comes to for everybody in a program: this crate must not
 /// turn them on for its users, and keeps its promises without them.
 #[test]

@@ -53,6 +53,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        self.lane.close();
         // The last handle syncs, and JavaScript's thread waits for no sync.
         if let Some(tasks) = self.tasks.take() {
             pool::drop_there(tasks);
@@ -235,6 +236,7 @@ impl Home {
         };
         let lane = Arc::clone(&self.lane);
         pool::run(job, move || {
+            lane.close();
             lane.drain();
             // A handle that cannot write has nothing to be synced.
             if tasks.workspace().log().session().is_some() {

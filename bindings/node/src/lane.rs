@@ -14,6 +14,8 @@ use foldlog_requests::{Failure, Request, receipt};
 
 use crate::wire::{Job, caught, lock};
 
+/// A thread that has had nothing to commit for so long ends.
+const IDLE: Duration = Duration::from_secs(2);
 /// For how long what was committed is waited for to be durable: a sync that hangs for so long hangs for ever.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
@@ -25,6 +27,10 @@ struct Waiting {
     jobs: Vec<(Job, Asked)>,
     /// Whether a thread is at it, or on its way.
     running: bool,
+    /// Whether there is one that waits for more.
+    idle: bool,
+    /// Whether none is to wait for more.
+    closed: bool,
 }
 
 /// See the module.
@@ -34,6 +40,7 @@ pub(crate) struct Lane {
     /// How many were asked for and are not committed yet.
     unanswered: AtomicUsize,
     empty: Condvar,
+    more: Condvar,
 }
 
 /// The changes and options that a request's text spells.
@@ -63,6 +70,11 @@ impl Lane {
             return;
         }
         waiting.running = true;
+        if waiting.idle {
+            drop(waiting);
+            self.more.notify_one();
+            return;
+        }
         drop(waiting);
         let (lane, home) = (Arc::clone(self), home.clone());
         let thread = std::thread::Builder::new().name("foldlog-lane".into());
@@ -84,6 +96,12 @@ impl Lane {
         }
     }
 
+    /// Ends the thread once all that was asked for is answered.
+    pub(crate) fn close(&self) {
+        lock(&self.waiting).closed = true;
+        self.more.notify_all();
+    }
+
     /// Waits until all that was asked for is answered.
     pub(crate) fn drain(&self) {
         let mut waiting = lock(&self.waiting);
@@ -93,17 +111,28 @@ impl Lane {
     }
 
     fn serve(&self, home: &Tasks) {
+        let mut waiting = lock(&self.waiting);
         loop {
-            let jobs = {
-                let mut waiting = lock(&self.waiting);
-                if waiting.jobs.is_empty() {
-                    waiting.running = false;
-                    self.empty.notify_all();
-                    return;
-                }
-                std::mem::take(&mut waiting.jobs)
-            };
-            self.commit_all(home, jobs);
+            let jobs = std::mem::take(&mut waiting.jobs);
+            if !jobs.is_empty() {
+                drop(waiting);
+                self.commit_all(home, jobs);
+                waiting = lock(&self.waiting);
+                continue;
+            }
+            waiting.running = false;
+            self.empty.notify_all();
+            if waiting.closed {
+                return;
+            }
+            waiting.idle = true;
+            let (still, late) = self.more.wait_timeout(waiting, IDLE).unwrap_or_else(PoisonError::into_inner);
+            waiting = still;
+            waiting.idle = false;
+            if waiting.jobs.is_empty() && (late.timed_out() || waiting.closed) {
+                return;
+            }
+            waiting.running = true;
         }
     }
 

@@ -144,9 +144,8 @@ impl Bridge {
     pub fn cancel(&self, id: f64) -> bool {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "lib/ counts from 1")]
         let state = lock(&self.wire.open).remove(&(id as u64));
-        let cancelled = state.is_some_and(|state| {
+        state.is_some_and(|state| {
             state.compare_exchange(WAITING, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        });
-        cancelled
+        })
     }
 }

@@ -1,0 +1,120 @@
+'use strict'
+
+const addon = require('./addon.js')
+const { AbortError, FoldlogError, classes } = require('./errors.js')
+const { signalOf } = require('./tasks.js')
+const { open, call } = require('./wire.js')
+const { Workspace } = require('./workspace.js')
+const { raw, textOf } = require('./write.js')
+
+const OPTIONS = ['readOnly', 'create', 'label', 'lockTimeoutMs', 'recovery', 'segmentSize', 'trustSharedFs', 'signal']
+
+function optionsOf(options = {}) {
+  for (const key in options) {
+    if (!OPTIONS.includes(key)) throw new TypeError(`there is no option ${key}; there are ${OPTIONS.join(', ')}`)
+  }
+  const { signal, ...rest } = options
+  return [signal, rest]
+}
+
+class Store {
+  #wire
+  #native
+  /** Workspaces that are open or being opened, by the text that named them and by name. */
+  #named = new Map()
+  #open = new Map()
+  #closing
+
+  constructor(wire, native, path) {
+    this.#wire = wire
+    this.#native = native
+    this.path = path
+  }
+
+  #job(options, start) {
+    return this.#wire.job(signalOf(options), start)
+  }
+
+  async workspace(pathOrKey, options) {
+    textOf('pathOrKey', pathOrKey)
+    const known = this.#named.get(pathOrKey)
+    if (known !== undefined && this.#open.get(known.name) === known) return known
+    const name = JSON.parse(
+      await this.#job(options, (job, cancellable) => this.#native.workspace(job, pathOrKey, cancellable)),
+    )
+    const workspace = this.#of(name)
+    this.#named.set(pathOrKey, workspace)
+    return workspace
+  }
+
+  async workspaceOf(taskId, options) {
+    textOf('taskId', taskId)
+    const job = this.#job(options, (id, cancellable) => this.#native.homeOf(id, taskId, cancellable))
+    return this.#of(JSON.parse(await job))
+  }
+
+  #of(name) {
+    let workspace = this.#open.get(name)
+    if (workspace === undefined) {
+      workspace = new Workspace(this.#wire, call(() => this.#native.home(name)))
+      this.#open.set(name, workspace)
+      const close = workspace.close.bind(workspace)
+      workspace.close = () => {
+        if (this.#open.get(name) === workspace) this.#open.delete(name)
+        return close()
+      }
+    }
+    return workspace
+  }
+
+  async workspaces(options) {
+    const all = JSON.parse(await this.#job(options, (job, cancellable) => this.#native.workspaces(job, cancellable)))
+    return all.map(({ bound_to, ...rest }) => ({ ...rest, boundTo: bound_to }))
+  }
+
+  async sessions(options) {
+    return JSON.parse(await this.#job(options, (job, cancellable) => this.#native.sessions(job, cancellable)))
+  }
+
+  close() {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close() {
+    const closed = await Promise.allSettled([...this.#open.values()].map((workspace) => workspace.close()))
+    await this.#wire.job(undefined, (job) => this.#native.close(job))
+    const failed = closed.find(({ status }) => status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+  }
+}
+Object.defineProperty(Store.prototype, Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose'), {
+  value() {
+    return this.close()
+  },
+})
+
+async function openStore(path, options) {
+  textOf('path', path)
+  const [signal, rest] = optionsOf(options)
+  const wire = open()
+  const native = new wire.native.Store(wire.bridge)
+  await wire.job(signal, (job, cancellable) => native.open(job, path, rest, cancellable))
+  return new Store(wire, native, path)
+}
+
+function openMemory(options) {
+  const [, rest] = optionsOf(options)
+  const wire = open()
+  const native = call(() => new wire.native.Store(wire.bridge))
+  call(() => native.openMemory(rest))
+  return new Store(wire, native, undefined)
+}
+
+function available() {
+  const { native, reason, file, platform } = addon.load()
+  if (native === undefined) return Object.freeze({ available: false, platform, file, reason })
+  return Object.freeze({ available: true, platform, file, ...JSON.parse(native.about()) })
+}
+
+module.exports = { openStore, openMemory, available, raw, FoldlogError, AbortError, ...classes }

@@ -1,0 +1,206 @@
+// The tasks of one workspace.
+'use strict'
+
+const errors = require('./errors.js')
+const { call } = require('./wire.js')
+const { change, json, maybe, members, textOf, withOptions } = require('./write.js')
+
+const UNCHANGED = 0
+const ABSENT = 1
+
+/** Freezes a value that JSON.parse has made, whole. */
+function freeze(value) {
+  if (typeof value === 'object' && value !== null) {
+    for (const key in value) {
+      const inner = value[key]
+      if (typeof inner === 'object' && inner !== null) freeze(inner)
+    }
+    Object.freeze(value)
+  }
+  return value
+}
+
+/** A receipt as callers see it. */
+class Receipt {
+  constructor(parts) {
+    this.seq = parts.seq
+    this.lastSeq = parts.last_seq
+    this.revisions = parts.revisions
+    this.tokens = parts.tokens
+    this.fences = parts.fences ?? {}
+    this.durable = parts.durable
+    this.again = parts.again
+    this.ticket = parts.ticket
+  }
+}
+
+const receipt = (text) => new Receipt(JSON.parse(text))
+
+/** Options of a call that changes nothing. */
+function signalOf(options) {
+  for (const key in options) if (key !== 'signal') throw new TypeError(`there is no option ${key}; there is signal`)
+  return options?.signal
+}
+
+class Tasks {
+  #wire
+  #home
+  /** What was read last, by slot and by id; replaced when the addon says that it has changed. */
+  #slots = []
+  #byId = new Map()
+
+  constructor(wire, home) {
+    this.#wire = wire
+    this.#home = home
+  }
+
+  #take(fresh) {
+    const { slot, item, revision, token, fence } = fresh
+    const found = Object.freeze({ item: freeze(item), revision, token, fence: fence ?? undefined })
+    this.#slots[slot] = found
+    this.#byId.set(item.id, { slot, found })
+    return found
+  }
+
+  get(id) {
+    const known = this.#byId.get(id)
+    let answer
+    try {
+      answer = this.#home.get(id, known === undefined ? -1 : known.slot)
+    } catch (error) {
+      throw typeof id === 'string' ? errors.ofThrown(error) : new TypeError('id is to be a string')
+    }
+    if (answer === UNCHANGED) return known.found
+    if (answer === ABSENT) {
+      if (known !== undefined) {
+        this.#slots[known.slot] = undefined
+        this.#byId.delete(id)
+      }
+      return undefined
+    }
+    const fresh = JSON.parse(answer)
+    return fresh.item === undefined ? this.#slots[fresh.slot] : this.#take(fresh)
+  }
+
+  getText(id) {
+    textOf('id', id)
+    return call(() => this.#home.text(id)) ?? undefined
+  }
+
+  list(query = {}) {
+    const known = ['status', 'parent', 'root', 'background', 'sort', 'limit', 'after']
+    for (const key in query) {
+      if (!known.includes(key)) throw new TypeError(`there is no condition ${key}; there are ${known.join(', ')}`)
+    }
+    const { status, parent, root, background, sort, limit, after } = query
+    const write = (name, value) => json(value, name)
+    const request = members('{"op":"list"', {
+      status: maybe(textOf, 'status', status),
+      parent: maybe(textOf, 'parent', parent),
+      root: maybe(textOf, 'root', root),
+      background: maybe(write, 'background', background),
+      sort: maybe(textOf, 'sort', sort),
+      limit: maybe(write, 'limit', limit),
+      after: maybe(textOf, 'after', after),
+    })
+    const page = JSON.parse(call(() => this.#home.list(request + '}')))
+    for (const fresh of page.fresh) this.#take(fresh)
+    const slots = this.#slots
+    return { tasks: page.order.map((slot) => slots[slot]), total: page.total, next: page.next ?? undefined }
+  }
+
+  getAll() {
+    return this.list().tasks
+  }
+
+  tree(id) {
+    textOf('id', id)
+    const { fresh, nodes } = JSON.parse(call(() => this.#home.tree(id)))
+    for (const one of fresh) this.#take(one)
+    return nodes.map(([depth, slot, totals]) => ({ depth, task: this.#slots[slot], totals }))
+  }
+
+  async history(id, options) {
+    textOf('id', id)
+    const signal = signalOf(options)
+    return JSON.parse(await this.#wire.job(signal, (job, cancellable) => this.#home.history(job, id, cancellable))).map(
+      ({ op_id, ...rest }) => ({ ...rest, opId: op_id ?? undefined }),
+    )
+  }
+
+  /** Commits a request whose end is missing. */
+  #commit(request, options, about) {
+    const signal = options?.signal
+    if (signal?.aborted) return Promise.reject(new errors.AbortError(signal))
+    let id
+    try {
+      const text = withOptions(request, options, about)
+      id = ++this.#wire.last
+      const done = this.#home.commit(id, text, signal !== undefined)
+      if (typeof done === 'string') return Promise.resolve(receipt(done))
+    } catch (error) {
+      return Promise.reject(errors.ofThrown(error))
+    }
+    return this.#wire.promise(id, signal).then(receipt)
+  }
+
+  #one(op, options, about) {
+    let request
+    try {
+      request = change(op)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    return this.#commit(request, options, about)
+  }
+
+  create(item, options) {
+    const { again, ...rest } = options ?? {}
+    return this.#one({ op: 'create', item, again }, rest, typeof item === 'string' ? item : item?.id)
+  }
+  patch(id, patch, options) {
+    return this.#one({ ...patch, op: 'patch', id }, options, id)
+  }
+  rename(id, title, options) {
+    return this.#one({ op: 'rename', id, title }, options, id)
+  }
+  setStatus(id, status, options) {
+    return this.#one({ op: 'setStatus', id, status }, options, id)
+  }
+  resume(id, options) {
+    return this.#one({ op: 'resume', id }, options, id)
+  }
+  delegate(parent, child, options) {
+    return this.#one({ op: 'delegate', parent, child }, options, parent)
+  }
+  complete(id, options) {
+    const { summary, ...rest } = options ?? {}
+    return this.#one({ op: 'complete', id, summary }, rest, id)
+  }
+  remove(ids, options) {
+    const { cascade, ...rest } = options ?? {}
+    return this.#one({ op: 'remove', ids, cascade }, rest, typeof ids === 'string' ? ids : undefined)
+  }
+  attach(id, options) {
+    return this.#one({ op: 'attach', id }, options, id).then((done) => ({ ...done, fence: done.fences[id] }))
+  }
+  detach(id, fence, options) {
+    return this.#one({ op: 'detach', id, fence }, options, id)
+  }
+  abandon(id, options) {
+    return this.#one({ op: 'abandon', id }, options, id)
+  }
+
+  commit(ops, options) {
+    let request
+    try {
+      if (!Array.isArray(ops)) throw new TypeError('a commit takes an array of changes')
+      request = `{"op":"commit","ops":[${ops.map((op) => change(op) + '}').join(',')}]`
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    return this.#commit(request, options, undefined)
+  }
+}
+
+module.exports = { Tasks, signalOf }

@@ -1,0 +1,167 @@
+// Values as JSON, exactly: what JSON cannot hold is refused, never changed in silence.
+'use strict'
+
+/** A value by its JSON text: kept as it is spelled. */
+class RawJson {
+  #text
+  constructor(text) {
+    this.#text = String(text)
+  }
+  toString() {
+    return this.#text
+  }
+}
+
+/** A value that stands for its JSON text, for numbers that JavaScript's cannot hold: `raw('1.50')`. */
+function raw(text) {
+  return new RawJson(text)
+}
+
+/** How deep a value may be. */
+const DEPTH_MAX = 120
+
+/** A value's JSON text. `path` says where it stands, for errors. */
+function json(value, path, depth = 0) {
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value)
+    case 'number':
+      if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which JSON cannot hold`)
+      return Object.is(value, -0) ? '-0' : String(value)
+    case 'boolean':
+      return value ? 'true' : 'false'
+    case 'bigint':
+      return String(value)
+    case 'object':
+      break
+    case 'undefined':
+      throw new TypeError(`${path} is undefined; to remove a field, name it in unset`)
+    default:
+      throw new TypeError(`${path} is a ${typeof value}, which JSON cannot hold`)
+  }
+  if (value === null) return 'null'
+  if (value instanceof RawJson) return value.toString()
+  if (depth > DEPTH_MAX) throw new TypeError(`${path} is nested too deeply, or in itself`)
+  if (typeof value.toJSON === 'function') return json(value.toJSON(), path, depth + 1)
+  if (Array.isArray(value)) {
+    let out = '['
+    for (let i = 0; i < value.length; i++) out += (i > 0 ? ',' : '') + json(value[i], `${path}[${i}]`, depth + 1)
+    return out + ']'
+  }
+  let out = '{'
+  for (const key of Object.keys(value)) {
+    if (out.length > 1) out += ','
+    out += JSON.stringify(key) + ':' + json(value[key], `${path}.${key}`, depth + 1)
+  }
+  return out + '}'
+}
+
+/** Appends members to an object's text; what is undefined is left out. */
+function members(out, object) {
+  for (const key in object) {
+    const value = object[key]
+    if (value !== undefined) out += (out.length > 1 ? ',' : '') + `"${key}":${value}`
+  }
+  return out
+}
+
+function textOf(name, value) {
+  if (typeof value !== 'string') throw new TypeError(`${name} is to be a string, not ${kind(value)}`)
+  return JSON.stringify(value)
+}
+
+function kind(value) {
+  return value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : typeof value
+}
+
+function objectOf(name, value) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new TypeError(`${name} is to be an object, not ${kind(value)}`)
+  }
+  return json(value, name)
+}
+
+const itemOf = (name, value) => (typeof value === 'string' ? JSON.stringify(value) : objectOf(name, value))
+const list = (name, value) => {
+  if (!Array.isArray(value)) throw new TypeError(`${name} is to be an array, not ${kind(value)}`)
+  return `[${value.map((one, i) => textOf(`${name}[${i}]`, one)).join(',')}]`
+}
+const maybe = (write, name, value) => (value === undefined ? undefined : write(name, value))
+const flag = (value) => (value ? 'true' : undefined)
+
+/** The members of each change, by its `op`. */
+const CHANGES = {
+  create: (op) => ({ item: itemOf('item', op.item), again: flag(op.again) }),
+  patch: (op) => patch(op),
+  rename: (op) => ({ task: textOf('id', op.id), title: json(op.title, 'title') }),
+  setStatus: (op) => ({ task: textOf('id', op.id), status: textOf('status', op.status) }),
+  resume: (op) => ({ task: textOf('id', op.id) }),
+  delegate: (op) => ({ parent: textOf('parent', op.parent), child: itemOf('child', op.child) }),
+  complete: (op) => ({ task: textOf('id', op.id), summary: maybe((name, value) => json(value, name), 'summary', op.summary) }),
+  remove: (op) => ({
+    tasks: list('ids', typeof op.ids === 'string' ? [op.ids] : (op.ids ?? [op.id])),
+    cascade: flag(op.cascade),
+  }),
+  attach: (op) => ({ task: textOf('id', op.id) }),
+  detach: (op) => ({ task: textOf('id', op.id), fence: textOf('fence', op.fence) }),
+  abandon: (op) => ({ task: textOf('id', op.id) }),
+  mend: (op) => ({ parent: textOf('parent', op.parent), unowned: flag(op.unowned) }),
+  setRules: (op) => ({ table: textOf('table', op.table) }),
+}
+/** What the requests call those that are called otherwise here. */
+const WORDS = { setStatus: 'status', setRules: 'set_rules' }
+
+function patch(op) {
+  const { id, set, unset, dropChildIds } = op
+  for (const key in op) {
+    if (key !== 'op' && key !== 'id' && key !== 'set' && key !== 'unset' && key !== 'dropChildIds') {
+      throw new TypeError(`a patch has set, unset and dropChildIds, and no ${key}`)
+    }
+  }
+  return {
+    task: textOf('id', id),
+    set: maybe(objectOf, 'set', set),
+    unset: maybe(list, 'unset', unset),
+    drop_children: maybe(list, 'dropChildIds', dropChildIds),
+  }
+}
+
+/** A change as the requests spell it, without its end. */
+function change(op) {
+  const write = CHANGES[op?.op]
+  if (write === undefined) throw new TypeError(`there is no change ${json(op?.op ?? null, 'op')}`)
+  return members(`{"op":"${WORDS[op.op] ?? op.op}"`, write(op))
+}
+
+/** What a commit rests on. */
+function expected(expect) {
+  let out = '{'
+  for (const id of Object.keys(expect)) {
+    const one = expect[id]
+    const fine = typeof one === 'string' || (Number.isSafeInteger(one) && one >= 0)
+    if (!fine) throw new TypeError(`expect.${id} is to be a token, a revision, "absent" or "exists", not ${kind(one)}`)
+    out += (out.length > 1 ? ',' : '') + JSON.stringify(id) + ':' + JSON.stringify(one)
+  }
+  return out + '}'
+}
+
+const OPTIONS = ['expect', 'fences', 'opId', 'seen', 'durability', 'signal']
+
+/** The options of a commit as the requests spell them; behind them the request ends. */
+function withOptions(out, options = {}, about) {
+  for (const key in options) {
+    if (!OPTIONS.includes(key)) throw new TypeError(`there is no option ${key}; there are ${OPTIONS.join(', ')}`)
+  }
+  const { expect, fences, opId, seen, durability } = options
+  // Of a change of one task, a bare token or revision is that task's.
+  const whole = typeof expect === 'object' || expect === undefined || about === undefined ? expect : { [about]: expect }
+  return members(out, {
+    expect: maybe((_, value) => expected(value), 'expect', whole),
+    fences: maybe(objectOf, 'fences', typeof fences === 'string' && about !== undefined ? { [about]: fences } : fences),
+    op_id: maybe(textOf, 'opId', opId),
+    seen: maybe((name, value) => json(value, name), 'seen', seen),
+    durability: maybe(textOf, 'durability', durability),
+  }) + '}'
+}
+
+module.exports = { RawJson, raw, json, change, withOptions, members, textOf, maybe }

@@ -1,0 +1,64 @@
+// A process that works on a store by lines: one JSON request a line on stdin, one JSON answer a line on stdout. Any
+// language can have one; `harness.mjs` speaks to them all.
+//
+//   {"do":"open","store":DIR}                          {"ok":{}}
+//   {"do":"patch","id","set","expect"?,"durability"?}   {"ok":{"revision"}} | {"error":CODE,"revision"?,"current"?}
+//   {"do":"get","id"}                                   {"ok":{"item","revision"}} | {"ok":null}
+//   {"do":"text","id"}                                  {"ok":TEXT}
+//   {"do":"close"}                                      {"ok":{}}
+import { openStore } from '../lib/index.mjs'
+import { lines } from './lines.mjs'
+
+let store
+let workspace
+const acts = {
+  async open({ store: path }) {
+    store = await openStore(path, { label: 'worker' })
+    workspace = await store.workspace('key:shared')
+    return {}
+  },
+  async create({ item }) {
+    return { revision: (await workspace.tasks.create(item)).revisions[item.id] }
+  },
+  async patch({ id, set, expect, durability }) {
+    const done = await workspace.tasks.patch(id, { set }, { expect, durability })
+    return { revision: done.revisions[id] }
+  },
+  async get({ id }) {
+    const found = workspace.tasks.get(id)
+    return found === undefined ? null : { item: found.item, revision: found.revision }
+  },
+  async text({ id }) {
+    return workspace.tasks.getText(id) ?? null
+  },
+  async burst({ id, field, count }) {
+    const done = []
+    for (let n = 1; n <= count; n++) done.push(workspace.tasks.patch(id, { set: { [field]: n } }, { durability: 'buffered' }))
+    await Promise.all(done)
+    return {}
+  },
+  /** Commits until it is killed; each one that is acknowledged is told at once. */
+  async endless({ id, field }) {
+    for (let n = 1; ; n++) {
+      await workspace.tasks.patch(id, { set: { [field]: n } }, { durability: 'buffered' })
+      process.stdout.write(`${JSON.stringify({ acknowledged: n })}\n`)
+      // stdout is written by the loop.
+      if (n % 50 === 0) await new Promise((resolve) => setImmediate(resolve))
+    }
+  },
+  async close() {
+    await store.close()
+    return {}
+  },
+}
+
+for await (const line of lines(process.stdin)) {
+  const { do: act, ...request } = JSON.parse(line)
+  let answer
+  try {
+    answer = { ok: await acts[act](request) }
+  } catch (error) {
+    answer = { error: error.code ?? String(error), revision: error.revision, current: error.current }
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`)
+}
