@@ -3,26 +3,25 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use foldlog::document::{Bridge, DocumentSnapshot, Whence};
+use foldlog::document::{Bridge, Whence};
 use foldlog::event::{ITEM_LEN_MAX, kinds};
-use foldlog::task::{CommitOptions, Committed, DocumentExpect, TaskExpect, TaskStore};
+use foldlog::task::{CommitOptions, Committed, DocumentExpect, TaskStore};
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{Open, Vfs as _, read_full};
-use foldlog::view::{DocumentChange, DocumentQuery};
+use foldlog::view::DocumentQuery;
 use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Severity, Tasks, Token, Value};
+use foldlog_requests::json::{raw, text};
+use foldlog_requests::words::{parse_document_expected, parse_durability, parse_op_id};
+use foldlog_requests::{Failure, document, place};
 
 use crate::args::Global;
 use crate::escape;
-use crate::event_json::rfc3339;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::homes;
 use crate::out::Out;
 use crate::show::shown;
 use crate::table;
 use crate::target;
-use crate::task_args::{parse_durability, parse_expected, parse_op_id};
-use crate::task_json::{raw, text, token, value};
 
 /// `foldlog doc`.
 #[derive(Debug, clap::Subcommand)]
@@ -142,7 +141,7 @@ pub(crate) struct Sync {
 pub(crate) struct How {
     /// Change nothing unless this holds: absent (a deleted document may begin anew only so), exists, a token as `doc get
     /// --json` and receipts have it, or a bare revision, which is valid only until the machine restarts.
-    #[arg(long, value_name = "absent|exists|TOKEN|NUMBER", value_parser = expectation, default_value = "any")]
+    #[arg(long, value_name = "absent|exists|TOKEN|NUMBER", value_parser = parse_document_expected, default_value = "any")]
     pub(crate) expect: DocumentExpect,
     /// The request's name: sent twice under one name, it is applied once and answered alike. 32 hex digits or a UUID.
     #[arg(long, value_name = "HEX32", value_parser = parse_op_id)]
@@ -158,20 +157,6 @@ impl How {
         options.op_id = self.op_id;
         options
     }
-}
-
-pub(crate) fn expectation(text: &str) -> Result<DocumentExpect, String> {
-    Ok(match text {
-        "any" => DocumentExpect::Any,
-        "absent" => DocumentExpect::Absent,
-        "exists" => DocumentExpect::Exists,
-        text => match parse_expected(text)? {
-            TaskExpect::At(token) => DocumentExpect::At(token),
-            TaskExpect::Revision(revision) => DocumentExpect::Revision(revision),
-            TaskExpect::Absent => DocumentExpect::Absent,
-            TaskExpect::Exists => DocumentExpect::Exists,
-        },
-    })
 }
 
 /// Runs the verb.
@@ -199,7 +184,7 @@ fn there(store: &TaskStore, global: &Global, home: &Where) -> Result<Tasks, Fail
         });
     }
     let name = match &global.workspace {
-        Some(text) => target::find(store.store(), text)?,
+        Some(text) => place::find(store.store(), text)?,
         None => target::find_here(store.store())?,
     };
     Ok(store.named(&name)?)
@@ -209,8 +194,8 @@ fn there(store: &TaskStore, global: &Global, home: &Where) -> Result<Tasks, Fail
 fn made(store: &TaskStore, global: &Global, home: &Where) -> Result<Tasks, Failure> {
     match (home.global, &global.workspace) {
         (true, _) => Ok(store.global()?),
-        (false, Some(text)) => homes::named_or_new(store, text),
-        (false, None) => Ok(store.home(&target::place(".")?)?),
+        (false, Some(text)) => place::named_or_new(store, text),
+        (false, None) => Ok(store.home(&place::place(".")?)?),
     }
 }
 
@@ -241,7 +226,7 @@ fn get(global: &Global, verb: &Get, out: &mut Out) -> Result<Exit, Failure> {
         }
     };
     if out.json {
-        out.line(&json(&found, home.workspace().name(), Some(whence)))?;
+        out.line(&document::document(&found, home.workspace().name(), Some(whence)))?;
     } else {
         out.line(&found.document.value.to_json())?;
     }
@@ -251,38 +236,6 @@ fn get(global: &Global, verb: &Get, out: &mut Out) -> Result<Exit, Failure> {
 /// It was there a moment ago.
 fn lost(name: &DocumentName) -> Failure {
     Failure::not_found(format!("the document {name} has just come into being"), "ask again")
-}
-
-/// `{"name","kind":KIND|null,"value":JSON,"revision","seq","epoch","token","time","workspace"}`, with `"from"` behind where a
-/// document was looked for in two places.
-pub(crate) fn json(found: &DocumentSnapshot, workspace: &str, whence: Option<Whence>) -> String {
-    let mut line = head(found);
-    value("value", &found.document.value, &mut line);
-    tail(found, workspace, &mut line);
-    if let Some(whence) = whence {
-        text("from", if whence == Whence::Global { "global" } else { "workspace" }, &mut line);
-    }
-    line + "}"
-}
-
-fn head(found: &DocumentSnapshot) -> String {
-    let mut line = String::from("{");
-    text("name", found.document.name.as_str(), &mut line);
-    kind(found.document.kind.as_deref(), &mut line);
-    line
-}
-
-fn tail(found: &DocumentSnapshot, workspace: &str, line: &mut String) {
-    token(found.token, line);
-    text("time", &rfc3339(found.document.time), line);
-    text("workspace", workspace, line);
-}
-
-fn kind(kind: Option<&str>, line: &mut String) {
-    match kind {
-        Some(kind) => text("kind", kind, line),
-        None => raw("kind", "null", line),
-    }
 }
 
 fn put(global: &Global, verb: &Put, out: &mut Out) -> Result<Exit, Failure> {
@@ -380,10 +333,7 @@ fn list(global: &Global, verb: &Ls, out: &mut Out) -> Result<Exit, Failure> {
     let page = home.documents().list(&query)?;
     for found in &page.documents {
         if out.json {
-            let mut line = head(found);
-            raw("bytes", found.document.value.json_len(), &mut line);
-            tail(found, home.workspace().name(), &mut line);
-            out.line(&(line + "}"))?;
+            out.line(&document::listed(found, home.workspace().name()))?;
         } else {
             let kind = found.document.kind.as_deref().map(|kind| format!("  {}", escape::text(kind)));
             out.line(&format!(
@@ -398,10 +348,7 @@ fn list(global: &Global, verb: &Ls, out: &mut Out) -> Result<Exit, Failure> {
     }
     if out.json {
         let mut line = String::from("{");
-        match &page.next {
-            Some(next) => text("next", next.as_str(), &mut line),
-            None => raw("next", "null", &mut line),
-        }
+        document::next(&page, &mut line);
         out.line(&(line + "}"))?;
     } else if let Some(next) = &page.next {
         out.talk(&format!("there is more: --after {:?}", next.as_str()));
@@ -415,7 +362,7 @@ fn history(global: &Global, verb: &Named, out: &mut Out) -> Result<Exit, Failure
     let home = there(&store, global, &verb.home)?;
     for change in home.documents().history(&name)? {
         if out.json {
-            out.line(&change_json(&home, &change)?)?;
+            out.line(&document::change(&home, &change)?)?;
             continue;
         }
         let event = kinds::name(change.event).unwrap_or("event");
@@ -428,30 +375,6 @@ fn history(global: &Global, verb: &Named, out: &mut Out) -> Result<Exit, Failure
         })?;
     }
     Ok(Exit::Fine)
-}
-
-/// `{"name","seq","time","session":HEX16|null,"op_id":HEX32|null,"event":NAME,"revision","kind","value"}`; without `kind` and
-/// `value` for a deletion.
-pub(crate) fn change_json(home: &Tasks, change: &DocumentChange) -> Result<String, Failure> {
-    let mut line = String::from("{");
-    text("name", change.name.as_str(), &mut line);
-    raw("seq", change.seq, &mut line);
-    text("time", &rfc3339(change.time), &mut line);
-    match change.session {
-        0 => raw("session", "null", &mut line),
-        session => text("session", &format!("{session:016x}"), &mut line),
-    }
-    match change.op_id {
-        Some(op_id) => text("op_id", &op_id.to_string(), &mut line),
-        None => raw("op_id", "null", &mut line),
-    }
-    text("event", kinds::name(change.event).unwrap_or("event"), &mut line);
-    raw("revision", change.revision, &mut line);
-    if let Some(document) = &change.document {
-        kind(document.kind.as_deref(), &mut line);
-        value("value", &home.value(&document.value)?, &mut line);
-    }
-    Ok(line + "}")
 }
 
 fn sync(global: &Global, verb: &Sync, out: &mut Out) -> Result<Exit, Failure> {
