@@ -38,10 +38,10 @@ fn documents_are_put_got_listed_told_and_removed() {
         fixture.run_in("p", &["doc", "rm", "a/b"]).ends(0).out,
         "a/b: revision 4 (event 9), durable\n"
     );
-    fixture.run_in("p", &["doc", "get", "a/b"]).fails(3, "document-deleted");
+    fixture.run_in("p", &["doc", "get", "a/b", "--json"]).fails(3, "document-deleted");
     put("[5]", &[], 3);
     put("[5]", &["--expect", "absent"], 0);
-    fixture.run_in("p", &["doc", "get", "c"]).fails(3, "no-document");
+    fixture.run_in("p", &["doc", "get", "c", "--json"]).fails(3, "no-document");
     let told = fixture.run_in("p", &["doc", "history", "a/b", "--json"]).ends(0).out;
     let told: Vec<_> = told.lines().map(|line| json(line)["value"].clone()).collect();
     let none = serde_json::Value::Null;
@@ -73,7 +73,7 @@ fn workspace_comes_before_the_global_home() {
         (got["value"].clone(), got["from"].as_str().unwrap().to_owned())
     };
     assert_eq!(from(&[]), (1.into(), "global".into()));
-    fixture.run_in("p", &["doc", "get", "a", "--local"]).fails(3, "not-found");
+    fixture.run_in("p", &["doc", "get", "a", "--local", "--json"]).fails(3, "not-found");
     put("2", &[]);
     assert_eq!(
         (from(&[]), from(&["--global"])),
@@ -81,7 +81,7 @@ fn workspace_comes_before_the_global_home() {
     );
     fixture.run_in("p", &["doc", "rm", "a"]).ends(0);
     assert_eq!(from(&[]), (1.into(), "global".into()));
-    fixture.run_in("p", &["doc", "get", "a", "--local"]).fails(3, "document-deleted");
+    fixture.run_in("p", &["doc", "get", "a", "--local", "--json"]).fails(3, "document-deleted");
 }
 
 #[test]
@@ -91,12 +91,17 @@ fn state_file_is_taken_in_written_and_never_believed_when_malformed() {
     let sync = |code| fixture.run_in("p", &["doc", "sync", "s", file.to_str().unwrap()]).ends(code);
     let get = || fixture.run_in("p", &["doc", "get", "s"]).ends(0).out;
     std::fs::write(&file, "{\"a\":").unwrap();
-    fixture.run_in("p", &["doc", "sync", "s", file.to_str().unwrap()]).fails(3, "bad-state-file");
+    fixture.run_in("p", &["doc", "sync", "s", file.to_str().unwrap(), "--json"]).fails(3, "bad-state-file");
     std::fs::write(&file, "{\"a\": 1}\n").unwrap();
     assert_eq!((sync(0).out.as_str(), get().as_str()), ("s: taken in from the file\n", "{\"a\": 1}\n"));
     assert_eq!(sync(0).out, "s: nothing to do\n");
     std::fs::write(&file, "").unwrap();
     let run = sync(1);
-    assert!(run.out == "s: written to the file\n" && run.err.contains("state-file-malformed"), "{run:?}");
+    assert!(
+        run.out == "s: written to the file\n" && run.err.contains("state-file-malformed"),
+        "{} {}",
+        run.out,
+        run.err
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"a\": 1}");
 }
