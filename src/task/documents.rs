@@ -68,7 +68,7 @@ pub(super) struct Prepared {
     validators: Validators,
     /// Whole values of patches whose document is, or becomes, too large for an event: by the operation's place, what they
     /// rest on, and the value.
-    patches: HashMap<usize, (Option<(Revision, Seq)>, Value)>,
+    patches: HashMap<usize, (Place, Value)>,
     /// Values that are kept in blobs, for the validators.
     loaded: HashMap<BlobId, Value>,
     /// Set where a patch rests on what has changed since: it is to be made ready anew.
@@ -82,7 +82,10 @@ impl Prepared {
     }
 }
 
-fn place_of(entry: Option<&DocumentEntry>) -> Option<(Revision, Seq)> {
+/// Where a document stands: its revision and last event; `None` = there never was one.
+type Place = Option<(Revision, Seq)>;
+
+fn place_of(entry: Option<&DocumentEntry>) -> Place {
     entry.map(|entry| (entry.revision(), entry.seq()))
 }
 
@@ -125,7 +128,7 @@ impl Tasks {
         }
         let validates = !asked.validators.is_empty();
         // As each stands before the operation that is looked at.
-        let mut now: BTreeMap<&str, (Option<(Revision, Seq)>, Option<Value>)> = self.read(|_, index| {
+        let mut now: BTreeMap<&str, (Place, Option<Value>)> = self.read(|_, index| {
             let entry = |name: &DocumentName| index.documents().entry(name.as_str());
             let value =
                 |name| entry(name).and_then(DocumentEntry::live).map(|document| document.value.clone());

@@ -1,6 +1,6 @@
 //! A document and a JSON state file that others write: edits go both ways, what is malformed is never one.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
+#![expect(clippy::unwrap_used, reason = "a test, all of it")]
 
 use std::path::Path;
 use std::sync::Arc;

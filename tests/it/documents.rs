@@ -1,6 +1,6 @@
 //! Documents: what may follow what, values bit for bit, validators, commits that hold tasks and documents, where one is found.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test, all of it")]
+#![expect(clippy::unwrap_used, reason = "a test, all of it")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn document_is_written_changed_deleted_and_told() {
     assert_eq!((text(&all, "a").as_deref(), done.count), (Some(r#"{"x":1,"y":2}"#), 1));
     assert_eq!(all.patch(&name("a"), patch, ANY, BUFFERED).unwrap().count, 0);
     // The kind stays until another is named, also where the value is not.
-    put(&all, "a", "[1]").unwrap();
+    let _ = put(&all, "a", "[1]").unwrap();
     assert_eq!(get(&all, "a").document.kind.as_deref(), Some("settings"));
     let _ = all.put(&name("a"), Some("list"), value("[1]"), ANY, BUFFERED).unwrap();
     assert_eq!(
@@ -197,7 +197,7 @@ fn tasks_and_documents_change_together_or_not_at_all() {
     let mut changes = tasks.changes(Since::Now).unwrap();
     let _ = tasks.commit(ops("u"), BUFFERED).unwrap();
     let other = on(&machine, "q", options());
-    put(&other, "b", "true").unwrap();
+    let _ = put(&other, "b", "true").unwrap();
     let mut told = Vec::new();
     while let Some(TaskUpdate::Commit(commit)) = changes.try_next().unwrap() {
         let names =
@@ -223,7 +223,7 @@ fn every_value_comes_back_bit_for_bit() {
     let texts = super::task_values::texts();
     for (n, given) in texts.iter().enumerate() {
         let at = format!("v{n}");
-        put(&all, &at, given).unwrap();
+        let _ = put(&all, &at, given).unwrap();
         let _ = all
             .patch(&name("members"), Patch::new().set(Field::of(&at), value(given)), ANY, BUFFERED)
             .or_else(|_| put(&all, "members", &format!("{{\"{at}\":{given}}}")))
@@ -258,8 +258,8 @@ fn patch_of_a_large_document_outlives_others_that_come_between() {
     let machine = SimMachine::new(Profile::Linux, 1);
     let other = on(&machine, "q", options());
     let large = "x".repeat(100_000);
-    put(&other, "a", &format!("{{\"large\":\"{large}\"}}")).unwrap();
-    put(&other, "small", r#"{"n":0}"#).unwrap();
+    let _ = put(&other, "a", &format!("{{\"large\":\"{large}\"}}")).unwrap();
+    let _ = put(&other, "small", r#"{"n":0}"#).unwrap();
     let rounds = Arc::new(AtomicUsize::new(0));
     let (counted, beside) = (Arc::clone(&rounds), other.clone());
     // Each time a blob is about to be stored another process is quicker, three times over.
@@ -291,7 +291,7 @@ fn patch_of_a_large_document_outlives_others_that_come_between() {
     assert!(text(&other, "small").unwrap() == format!("{{\"n\":1,\"g\":\"{large}\"}}"));
     assert_eq!(text(&other, "a").as_deref(), Some(r#"{"q2":2,"q3":3,"p":7}"#));
     assert!(other.read(|_, all| matches!(all.get("a").unwrap().value, Value::Raw(_))).unwrap());
-    put(&other, "list", &format!("[\"{large}\"]")).unwrap();
+    let _ = put(&other, "list", &format!("[\"{large}\"]")).unwrap();
     assert_eq!(
         code(mine.patch(&name("list"), Patch::new().set(Field::of("n"), 1_i64), ANY, BUFFERED)),
         "invalid"
@@ -304,7 +304,7 @@ fn validator_judges_what_would_stand_before_anything_is_written() {
     let machine = SimMachine::new(Profile::Linux, 1);
     let store = store(&machine, "p", options());
     let all = store.home(&Place::Key("project".into())).unwrap().documents();
-    put(&all, "old", r#"{"n":-1}"#).unwrap();
+    let _ = put(&all, "old", r#"{"n":-1}"#).unwrap();
     store.validate_documents("count", |name, value| match value.to_json() {
         text if text.contains("-1") => Err(format!("{name} is below zero")),
         _ => Ok(()),
@@ -331,8 +331,8 @@ fn validator_judges_what_would_stand_before_anything_is_written() {
     assert_eq!((of.as_str(), kind.as_str(), why.as_str()), ("a", "count", "a is below zero"));
     assert_eq!((last(all.tasks()), hash(&all)), before);
     // Other kinds, other programs and what stands already are not its business.
-    put_as("b", Some("other"), r#"{"n":-1}"#).unwrap();
-    put_as("a", None, &format!(r#"{{"large":"{large}","n":1}}"#)).unwrap();
+    let _ = put_as("b", Some("other"), r#"{"n":-1}"#).unwrap();
+    let _ = put_as("a", None, &format!(r#"{{"large":"{large}","n":1}}"#)).unwrap();
     assert_eq!(code(all.patch(&name("a"), patch(r#"{"n":-1}"#), ANY, BUFFERED)), "document-refused");
     let other = on(&machine, "q", options());
     let _ = other.patch(&name("a"), patch(r#"{"n":-1}"#), ANY, BUFFERED).unwrap();
@@ -383,9 +383,9 @@ fn workspace_comes_before_the_global_home_and_says_so() {
     };
     assert_eq!(found("a"), None);
     assert!(store.global_if_there().unwrap().is_none(), "looking makes nothing");
-    put(&store.global().unwrap().documents(), "a", "1").unwrap();
+    let _ = put(&store.global().unwrap().documents(), "a", "1").unwrap();
     assert_eq!(found("a"), Some(("1".into(), Whence::Global)));
-    put(&local.documents(), "a", "2").unwrap();
+    let _ = put(&local.documents(), "a", "2").unwrap();
     assert_eq!(found("a"), Some(("2".into(), Whence::Workspace)));
     let _ = local.documents().delete(&name("a"), ANY, BUFFERED).unwrap();
     assert_eq!(found("a"), Some(("1".into(), Whence::Global)));
@@ -400,7 +400,7 @@ fn workspace_comes_before_the_global_home_and_says_so() {
 #[test]
 fn commit_that_fails_leaves_documents_as_they_were() {
     let (machine, all) = open();
-    put(&all, "a", r#"{"n":1}"#).unwrap();
+    let _ = put(&all, "a", r#"{"n":1}"#).unwrap();
     let before = (text(&all, "a"), hash(&all));
     machine.set_capacity(Some(machine.used()));
     let ops = || {

@@ -74,7 +74,7 @@ fn of_writers_that_read_the_same_one_wins_and_all_others_are_told() {
             .unwrap();
     }
     let start = |me: u64| {
-        let mut worker = Worker::start("documenter", &[root.to_str().unwrap(), &me.to_string()]);
+        let worker = Worker::start("documenter", &[root.to_str().unwrap(), &me.to_string()]);
         worker.expect("opened");
         worker
     };
