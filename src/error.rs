@@ -158,6 +158,37 @@ pub enum ErrorKind {
         /// The event that deleted it, or the last one after.
         seq: Seq,
     },
+    /// There is no document of this name here. Nothing was written.
+    #[error("there is no document {name:?}")]
+    NoDocument {
+        /// The name.
+        name: String,
+    },
+    /// The document was deleted; a late write does not bring it back. Nothing was written.
+    #[error("document {name:?} was deleted by event {seq}")]
+    DocumentDeleted {
+        /// The name.
+        name: String,
+        /// The event that deleted it, or the last one after.
+        seq: Seq,
+    },
+    /// A validator of the program's own refused the value. Nothing was written.
+    #[error("document {name:?} of kind {kind:?} may not have this value: {why}")]
+    DocumentRefused {
+        /// The name.
+        name: String,
+        /// Of which kind it would be.
+        kind: String,
+        /// What the validator said.
+        why: String,
+    },
+    /// A state file that mirrors a document holds no JSON, and no good value of it is known. It was not touched, and nothing
+    /// stands in for it.
+    #[error("the state file holds no value that could be taken, and no good one is known: {why}")]
+    BadStateFile {
+        /// What is wrong with it.
+        why: String,
+    },
     /// The status table does not let the task pass from its status to this one. Nothing was written.
     #[error("task {id} cannot pass from {from} to {to}: {why}")]
     StatusRefused {
@@ -327,6 +358,10 @@ impl ErrorKind {
         ErrorKind::NoTask { .. } => "no-task",
         ErrorKind::TaskExists { .. } => "task-exists",
         ErrorKind::TaskDeleted { .. } => "task-deleted",
+        ErrorKind::NoDocument { .. } => "no-document",
+        ErrorKind::DocumentDeleted { .. } => "document-deleted",
+        ErrorKind::DocumentRefused { .. } => "document-refused",
+        ErrorKind::BadStateFile { .. } => "bad-state-file",
         ErrorKind::StatusRefused { .. } => "status-refused",
         ErrorKind::NotWaiting { .. } => "not-waiting",
         ErrorKind::Cycle { .. } => "cycle",
@@ -391,6 +426,16 @@ impl ErrorKind {
             ErrorKind::TaskExists { .. } => "patch the task that is there, or choose another id",
             ErrorKind::TaskDeleted { .. } => {
                 "drop what was to be saved, or create the task again, explicitly"
+            }
+            ErrorKind::NoDocument { .. } => {
+                "check the name and the workspace; `foldlog doc ls` lists what there is"
+            }
+            ErrorKind::DocumentDeleted { .. } => {
+                "drop what was to be saved, or create the document again, explicitly, by expecting that it is absent"
+            }
+            ErrorKind::DocumentRefused { .. } => "correct the value as the reason says",
+            ErrorKind::BadStateFile { .. } => {
+                "a copy of it is in the workspace's quarantine; mend the file, or put the document by its name"
             }
             ErrorKind::StatusRefused { .. } => "read the task's present status and decide again",
             ErrorKind::NotWaiting { .. } => "keep the result with the child: give that the status completed",

@@ -11,12 +11,13 @@
 //!
 //! From the bottom up: [`vfs`] is every system call, real or simulated; [`session`] says which processes live;
 //! [`mod@log`] is the engine; [`store`] finds and makes logs; [`event`] is the vocabulary, [`view`] folds it, [`task`] has
-//! the rules; [`legacy`] reads the JSON folders of older hosts. The bytes are specified in `format-spec/`.
+//! the rules; [`document`] has named JSON values beside the tasks; [`legacy`] reads the JSON folders of older hosts. The bytes are specified in `format-spec/`.
 //!
 //! # Concurrency
 //! All handles are `Send` and `Sync`. Any number of threads and processes may use one store at the same time. After a
 //! `fork`, the child's handles answer [`ErrorKind::Forked`]; it opens the store again.
 
+pub mod document;
 pub mod error;
 pub mod event;
 pub mod legacy;
@@ -27,8 +28,9 @@ pub mod task;
 pub mod vfs;
 pub mod view;
 
+pub use document::{Bridge, DocumentSnapshot, Documents, Whence};
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Field, Item, Patch, Status as TaskStatus, StatusTable, TaskId, Value};
+pub use event::{DocumentName, Field, Item, Patch, Status as TaskStatus, StatusTable, TaskId, Value};
 pub use log::envelope::{Key, KeyKind};
 pub use log::finding::{Finding, Severity};
 pub use log::{
@@ -38,8 +40,8 @@ pub use log::{
 };
 pub use store::{Options, Place, Store, Workspace};
 pub use task::{
-    CommitOptions, Committed, Op, Snapshot, TaskChange, TaskChanges, TaskCommit, TaskExpect, TaskStore,
-    TaskUpdate, Tasks, TasksView, Token,
+    CommitOptions, Committed, DocumentExpect, Op, Snapshot, TaskChange, TaskChanges, TaskCommit, TaskExpect,
+    TaskStore, TaskUpdate, Tasks, TasksView, Token,
 };
 
 /// The README's example is compiled and run.

@@ -162,6 +162,43 @@ pub(super) struct AbandonedV1 {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DocumentPutV1<'a> {
+    pub(super) kind: Option<&'a str>,
+    #[serde(borrow)]
+    pub(super) value: ValueV1<'a>,
+    /// Whether a deleted document of this name comes to life again.
+    pub(super) again: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DocumentPatchedV1<'a> {
+    #[serde(borrow)]
+    pub(super) set: Vec<(&'a str, ValueV1<'a>)>,
+    pub(super) unset: Vec<&'a str>,
+}
+
+/// Nothing: what is about which document stands in the key.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DocumentDeletedV1 {}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DocumentMirroredV1<'a> {
+    /// The file's path.
+    pub(super) file: &'a str,
+    /// BLAKE3 of its contents.
+    pub(super) content: [u8; 32],
+    /// Whether it was seen to hold them: what it may have held before does not count any more.
+    pub(super) settled: bool,
+    /// The document's revision that the file is to hold.
+    pub(super) revision: u64,
+    /// The hash of its value.
+    pub(super) whole: u64,
+    /// Of an object, each member's name and the hash of its value.
+    #[serde(borrow)]
+    pub(super) members: Vec<(&'a str, u64)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SessionStartedV1<'a> {
     pub(super) label: &'a str,
     pub(super) version: &'a str,

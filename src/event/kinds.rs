@@ -61,12 +61,14 @@ kinds! {
     FILE_ROLLED_BACK = 58 v 0 "file-rolled-back";
     /// Reserved: a command ran, which no rollback covers.
     COMMAND_NOTED = 59 v 0 "command-noted";
-    /// Reserved: a document was written.
-    DOCUMENT_PUT = 64 v 0 "document-put";
-    /// Reserved: fields of a document changed.
-    DOCUMENT_PATCHED = 65 v 0 "document-patched";
-    /// Reserved: a document is gone.
-    DOCUMENT_DELETED = 66 v 0 "document-deleted";
+    /// A document was written.
+    DOCUMENT_PUT = 64 v 1 "document-put";
+    /// Members of a document changed.
+    DOCUMENT_PATCHED = 65 v 1 "document-patched";
+    /// A document is gone.
+    DOCUMENT_DELETED = 66 v 1 "document-deleted";
+    /// What a file that a document is mirrored in holds, or is about to hold.
+    DOCUMENT_MIRRORED = 67 v 1 "document-mirrored";
     /// Reserved: a lease on a path began.
     LEASE_ACQUIRED = 72 v 0 "lease-acquired";
     /// Reserved: its holder gave it back.

@@ -12,6 +12,7 @@ mod id;
 mod item;
 pub mod json;
 pub mod kinds;
+mod name;
 mod plain;
 mod status;
 mod value;
@@ -21,15 +22,18 @@ pub use id::TaskId;
 pub(crate) use item::Edit;
 pub use item::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch};
 pub use kinds::vocabulary;
+pub(crate) use name::check as check_name;
+pub use name::{DOCUMENT_KIND_LEN_MAX, DOCUMENT_NAME_LEN_MAX, DocumentName};
 pub use status::{By, Status, StatusTable};
 pub use value::Value;
 
 use crate::log::envelope::Envelope;
-use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent};
+use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent, Revision};
 use body::{
-    AbandonedV1, AttachedV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1, FieldV1,
-    FinishedV1, ImportedV1, LinkedV1, NameV1, PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1,
-    StatusChangedV1, ValueV1, WorkspaceBoundV1,
+    AbandonedV1, AttachedV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1,
+    DocumentDeletedV1, DocumentMirroredV1, DocumentPatchedV1, DocumentPutV1, FieldV1, FinishedV1, ImportedV1,
+    LinkedV1, NameV1, PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1,
+    WorkspaceBoundV1,
 };
 
 /// What made a status change.
@@ -156,6 +160,21 @@ pub enum Event {
     RulesSet(StatusTable),
     /// What leads to this workspace.
     WorkspaceBound(Binding),
+    /// A document was written.
+    DocumentPut {
+        /// What it is, in its programs' words.
+        kind: Option<Arc<str>>,
+        /// All of it.
+        value: Value,
+        /// Whether one of its name had been deleted.
+        again: bool,
+    },
+    /// Members of a document, an object, changed.
+    DocumentPatched(Patch),
+    /// A document is gone; its name keeps its revisions.
+    DocumentDeleted,
+    /// What a file that mirrors a document holds, or is about to hold.
+    DocumentMirrored(Mirrored),
     /// A process began to write; the key names its session.
     SessionStarted {
         /// What it calls itself.
@@ -180,6 +199,23 @@ pub struct Imported {
     pub unset: Vec<Field>,
     /// Fields of the source that stay as this side has them, and [`value_hash`] of what the source says, 0 for nothing.
     pub kept: Vec<(Field, u64)>,
+}
+
+/// See [`Event::DocumentMirrored`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The file's path.
+    pub file: Arc<str>,
+    /// BLAKE3 of its contents.
+    pub content: [u8; 32],
+    /// Whether it was seen to hold them: what it may have held before does not count any more.
+    pub settled: bool,
+    /// The document's revision that the file is to hold.
+    pub revision: Revision,
+    /// [`value_hash`] of its value.
+    pub whole: u64,
+    /// Of an object, each member's name and [`value_hash`] of its value.
+    pub members: Vec<(Arc<str>, u64)>,
 }
 
 /// By what two values of a source are told apart: BLAKE3 of the text, cut to 64 bits, and never 0.
@@ -310,6 +346,34 @@ impl Event {
                     n => return Err(bad(format!("binding of kind {n}"))),
                 })
             }
+            kinds::DOCUMENT_PUT => {
+                let DocumentPutV1 { kind, value, again } = whole(b)?;
+                Event::DocumentPut { kind: kind.map(Into::into), value: blobs.value(value)?, again }
+            }
+            kinds::DOCUMENT_PATCHED => {
+                let DocumentPatchedV1 { set, unset } = whole(b)?;
+                let set = set.into_iter().map(|(name, value)| Ok((Field::of(name), blobs.value(value)?)));
+                Event::DocumentPatched(Patch {
+                    set: set.collect::<Result<_, BadBody>>()?,
+                    unset: unset.into_iter().map(Field::of).collect(),
+                    ..Patch::default()
+                })
+            }
+            kinds::DOCUMENT_DELETED => {
+                let DocumentDeletedV1 {} = whole(b)?;
+                Event::DocumentDeleted
+            }
+            kinds::DOCUMENT_MIRRORED => {
+                let DocumentMirroredV1 { file, content, settled, revision, whole, members } = self::whole(b)?;
+                Event::DocumentMirrored(Mirrored {
+                    file: file.into(),
+                    content,
+                    settled,
+                    revision: Revision(revision),
+                    whole,
+                    members: members.into_iter().map(|(name, hash)| (name.into(), hash)).collect(),
+                })
+            }
             kinds::SESSION_STARTED => {
                 let SessionStartedV1 { label, version, pid } = whole(b)?;
                 Event::SessionStarted { label: label.into(), version: version.into(), pid }
@@ -351,6 +415,10 @@ impl Event {
             Event::SourceKept { .. } => kinds::SOURCE_KEPT,
             Event::RulesSet(_) => kinds::RULES_SET,
             Event::WorkspaceBound(_) => kinds::WORKSPACE_BOUND,
+            Event::DocumentPut { .. } => kinds::DOCUMENT_PUT,
+            Event::DocumentPatched(_) => kinds::DOCUMENT_PATCHED,
+            Event::DocumentDeleted => kinds::DOCUMENT_DELETED,
+            Event::DocumentMirrored(_) => kinds::DOCUMENT_MIRRORED,
             Event::SessionStarted { .. } => kinds::SESSION_STARTED,
         }
     }
@@ -419,12 +487,34 @@ impl Event {
                 };
                 encode(&WorkspaceBoundV1 { kind, name })
             }
+            Event::DocumentPut { kind, value, again } => encode(&DocumentPutV1 {
+                kind: kind.as_deref(),
+                value: to_value(value, &mut blobs),
+                again: *again,
+            }),
+            Event::DocumentPatched(patch) => encode(&DocumentPatchedV1 {
+                set: patch.set.iter().map(|(f, value)| (f.name(), to_value(value, &mut blobs))).collect(),
+                unset: patch.unset.iter().map(Field::name).collect(),
+            }),
+            Event::DocumentDeleted => encode(&DocumentDeletedV1 {}),
+            Event::DocumentMirrored(Mirrored { file, content, settled, revision, whole, members }) => {
+                encode(&DocumentMirroredV1 {
+                    file,
+                    content: *content,
+                    settled: *settled,
+                    revision: revision.0,
+                    whole: *whole,
+                    members: members.iter().map(|(name, hash)| (&**name, *hash)).collect(),
+                })
+            }
             Event::SessionStarted { label, version, pid } => {
                 encode(&SessionStartedV1 { label, version, pid: *pid })
             }
         };
         let new = match self {
-            Event::SourceKept { .. } | Event::RulesSet(_) => NewEvent::record(kind, 1, key, body),
+            Event::SourceKept { .. } | Event::RulesSet(_) | Event::DocumentMirrored(_) => {
+                NewEvent::record(kind, 1, key, body)
+            }
             Event::WorkspaceBound(_) | Event::SessionStarted { .. } => {
                 NewEvent::record(kind, 1, key, body).ignorable()
             }

@@ -71,6 +71,27 @@ fn samples() -> Vec<Event> {
         Event::Detached { fence: 3 },
         Event::Abandoned { session: 0x0123_4567_89AB_CDEF, fence: 4, severed: false },
         Event::Abandoned { session: 0, fence: 300, severed: true },
+        Event::DocumentPut { kind: None, value: Value::parse("{\"a\": [1 ]}").unwrap(), again: false },
+        Event::DocumentPut {
+            kind: Some("settings".into()),
+            value: Value::Blob { id: BlobId([5; 32]), len: 70_000 },
+            again: true,
+        },
+        Event::DocumentPatched(
+            Patch::new()
+                .set(Field::Mode, "code")
+                .set(Field::of("é"), Value::parse("1.50").unwrap())
+                .unset(Field::of("gone")),
+        ),
+        Event::DocumentDeleted,
+        Event::DocumentMirrored(Mirrored {
+            file: "/home/me/state.json".into(),
+            content: [1; 32],
+            settled: true,
+            revision: Revision(300),
+            whole: 7,
+            members: vec![("a".into(), 0xFFFF_FFFF_FFFF_FFFF), ("".into(), 1)],
+        }),
     ]
 }
 
@@ -93,8 +114,8 @@ fn encodings_are_the_golden_ones() {
     let lines = samples().into_iter().map(|event| {
         let (kind, body, blobs) = parts(&event);
         let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        format!("{kind} {} 1 {} {}\n", kinds::name(kind).unwrap(), hex(&body), hex(&blobs))
-            .replace(" \n", "\n")
+        let line = format!("{kind} {} 1 {} {}", kinds::name(kind).unwrap(), hex(&body), hex(&blobs));
+        format!("{}\n", line.trim_end())
     });
     let now: String = lines.collect();
     assert_eq!(now, include_str!("golden.txt"), "the bytes that would be written now:\n{now}");

@@ -7,8 +7,14 @@ use super::reader::{self, Reach};
 use super::scan::Content;
 use super::settings::Recovery;
 use crate::error::Result;
+use crate::vfs::Vfs;
 
 impl Log {
+    /// The system calls it is made by.
+    pub(crate) fn vfs(&self) -> &dyn Vfs {
+        &*self.vfs
+    }
+
     /// Folds every commit there is, in order, from what `start` makes. Takes no lock, and costs as much as opening.
     ///
     /// `take` gets the number of a commit's first event with it. Both may be called anew from the beginning, where the

@@ -1,4 +1,4 @@
-//! What changes in a workspace's tasks, as it happens, in whatever process.
+//! What changes in a workspace's tasks and documents, as it happens, in whatever process.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::Tasks;
 use crate::error::{ErrorKind, Result};
 use crate::event::{Field, Status as TaskStatus, TaskId};
+use crate::log::envelope::KeyKind;
 use crate::log::{Cursor, Delivery, Health, OpId, Seq, Since, Status, Subscription, Waited, Waker, Wakings};
-use crate::view::{Change, Index, Tracker};
+use crate::view::{Change, DocumentChange, Index, Tracker};
 
 /// For how long the log's health is believed while nothing comes.
 const HEALTH_BELIEVED: Duration = Duration::from_millis(500);
@@ -16,14 +17,14 @@ const HEALTH_BELIEVED: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskUpdate {
-    /// A commit that changed tasks.
+    /// A commit that changed tasks or documents.
     Commit(TaskCommit),
     /// What can be done with the log is not what it was: read-only, damaged, its durability lost, or healthy again. The
     /// first one tells what it is at the start, unless it is healthy.
     Health(Health),
 }
 
-/// A commit that changed tasks, whole.
+/// A commit that changed tasks or documents, whole.
 #[derive(Clone, Debug)]
 pub struct TaskCommit {
     /// The number of its first event.
@@ -38,8 +39,10 @@ pub struct TaskCommit {
     pub op_id: Option<OpId>,
     /// Everything up to this event was known to be durable when it was read.
     pub durable: Seq,
-    /// What it changed, event by event, in order.
+    /// What it changed in tasks, event by event, in order.
     pub changes: Vec<TaskChange>,
+    /// What it changed in documents, event by event, in order.
+    pub documents: Vec<DocumentChange>,
 }
 
 /// One event of a task, and what it changed.
@@ -113,7 +116,7 @@ impl Tasks {
             Some(tracker) => tracker,
             None => self.workspace().log().replay(Tracker::default, |tracker, first, commit| {
                 if first <= start {
-                    commit.events().for_each(|event| tracker.pass(&event));
+                    commit.events().for_each(|event| tracker.pass(&commit.preamble, &event));
                 }
             })?,
         };
@@ -151,6 +154,11 @@ impl TaskChanges {
     /// A task as it stands behind what was told so far.
     pub fn task(&self, id: &str) -> Option<&std::sync::Arc<crate::view::Task>> {
         self.tracker.entry(id)?.live()
+    }
+
+    /// The documents as they stand behind what was told so far.
+    pub fn documents(&self) -> &crate::view::Documents {
+        self.tracker.documents()
     }
 
     /// The next update, if it is there; never waits.
@@ -207,13 +215,19 @@ impl TaskChanges {
 
     fn understand(&mut self, delivery: &Delivery) -> Option<TaskCommit> {
         let preamble = delivery.preamble();
-        let mut changes = Vec::new();
+        let (mut changes, mut documents) = (Vec::new(), Vec::new());
         for event in &delivery.events {
+            if event.key.kind == KeyKind::DOCUMENT {
+                documents.extend(
+                    event.with_envelope(|envelope| self.tracker.take_up_document(&preamble, envelope)),
+                );
+                continue;
+            }
             let lived = self.tracker.entry(&event.key.name).is_some_and(|entry| entry.live().is_some());
             let taken = event.with_envelope(|envelope| self.tracker.take_up(&preamble, envelope));
             changes.extend(taken.map(|(id, change)| TaskChange { id, change, lived }));
         }
-        (!changes.is_empty()).then_some(TaskCommit {
+        (!changes.is_empty() || !documents.is_empty()).then_some(TaskCommit {
             first: delivery.first,
             cursor: delivery.cursor,
             time: delivery.time,
@@ -221,6 +235,7 @@ impl TaskChanges {
             op_id: delivery.op_id,
             durable: delivery.durable,
             changes,
+            documents,
         })
     }
 }

@@ -4,6 +4,7 @@
 //! [`TaskChanges`] streams what changes; [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in `rules`, pure.
 
 mod changes;
+mod documents;
 mod op;
 mod ownership;
 mod rules;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use changes::{TaskChange, TaskChanges, TaskCommit, TaskUpdate};
+pub use documents::{DocumentExpect, MIRRORS_MAX, Validator};
 pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
 pub use ownership::{Fault, Orphan};
 pub use store::{Located, TaskStore};
@@ -24,7 +26,9 @@ pub use token::Token;
 pub use view::TasksView;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, Fence, Item, Patch, Status, StatusTable, TaskId, Value, session_key};
+use crate::event::{
+    DocumentName, Event, Fence, Item, Patch, Status, StatusTable, TaskId, Value, session_key,
+};
 use crate::log::finding::Finding;
 use crate::log::format::MAX_COUNT;
 use crate::log::{
@@ -32,12 +36,15 @@ use crate::log::{
 };
 use crate::store::Workspace;
 use crate::view::{Change, Entry, Index, Page, Query, Task, Totals, history::History};
+use documents::{Prepared, Validators};
 use ownership::{Who, check_fence, concerned};
 use rules::{Plan, Planned, refuse};
 
 /// How often a commit is made anew because something has changed before it had LOCK: blobs it names were swept away, a task
 /// has gone over to a session that was not asked whether it lives.
 const TRIES: usize = 4;
+/// The same for a large document that others change meanwhile: one of them gets on each time.
+const TRIES_OUTRUN: usize = 64;
 
 /// Of how many failed expectations an error tells the whole item; of the others it tells the revision.
 const CONFLICTS_TOLD: usize = 64;
@@ -51,6 +58,7 @@ pub struct Tasks {
     workspace: Workspace,
     /// Whether what dead sessions have left is still to be looked for here.
     left: Arc<AtomicBool>,
+    validators: Validators,
 }
 
 /// A commit that stands.
@@ -75,6 +83,8 @@ pub struct Committed {
     pub fences: Vec<(TaskId, Fence)>,
     /// What each import of it came to; empty where it was applied before.
     pub imports: Vec<(TaskId, ImportOutcome)>,
+    /// The documents it names, each as it stood behind it; where it was applied before, those it changed.
+    pub documents: Vec<(DocumentName, Token)>,
 }
 
 impl Committed {
@@ -86,6 +96,11 @@ impl Committed {
     /// The last fence it gave out for a task.
     pub fn fence(&self, id: &TaskId) -> Option<Fence> {
         self.fences.iter().rev().find(|(attached, _)| attached == id).map(|(_, fence)| *fence)
+    }
+
+    /// A document's token, if this commit named it.
+    pub fn document(&self, name: &DocumentName) -> Option<Token> {
+        self.documents.iter().find(|(named, _)| named == name).map(|(_, token)| *token)
     }
 
     /// A task's token, if this commit changed it.
@@ -143,7 +158,7 @@ impl Tasks {
             let kind = ErrorKind::Invalid { what: "workspace", why };
             return Err(Error::new(kind, "open", workspace.log().paths().dir()));
         }
-        Ok(Tasks { workspace, left: Arc::new(AtomicBool::new(true)) })
+        Ok(Tasks { workspace, left: Arc::new(AtomicBool::new(true)), validators: Validators::default() })
     }
 
     /// The workspace.
@@ -375,12 +390,15 @@ impl Tasks {
         let mut ops = ops.to_vec();
         op::settle(&mut ops)?;
         let who = self.who(&self.read(|_, index| concerned(index, &ops))?)?;
+        let mut prepared = Prepared::default();
+        self.prepare(&ops, None, false, &mut prepared)?;
         self.read(|_, index| {
             let mut events = 0;
-            let planned = Plan::of(index, &ops, &who, &mut |_, _| {
+            let (planned, judged) = Plan::of(index, &ops, &who, &prepared, &mut |_, _| {
                 events += 1;
                 events - 1
-            })?;
+            });
+            judged?;
             Ok(Judged { events, imports: planned.imports })
         })?
     }
@@ -398,7 +416,7 @@ impl Tasks {
     /// # Blocking
     /// As [`Log::commit`].
     pub fn commit(&self, mut ops: Vec<Op>, options: impl Into<CommitOptions>) -> Result<Committed> {
-        let CommitOptions { durability, expect, fences, op_id, seen } = options.into();
+        let CommitOptions { durability, expect, documents, fences, op_id, seen } = options.into();
         op::settle(&mut ops)?;
         if self.left.load(Ordering::Relaxed) {
             self.begin();
@@ -415,13 +433,14 @@ impl Tasks {
         };
         // Kept only where values are moved out of it, to be moved again should they be swept away before the commit.
         let whole = op::must_spill(&ops).then(|| ops.clone());
-        let mut asked = Asked { ops, expect, fences, request, ..Asked::default() };
+        let mut asked = Asked { ops, expect, documents, fences, request, ..Asked::default() };
         let mut tries = 0;
         loop {
             tries += 1;
             if whole.is_some() {
                 op::spill(self.log(), &mut asked.ops)?;
             }
+            self.prepare(&asked.ops, whole.as_ref(), true, &mut asked.prepared)?;
             if asked.ops.iter().any(|op| matches!(op, Op::Attach { .. }))
                 && let Some(session) = self.log().session()
             {
@@ -436,7 +455,14 @@ impl Tasks {
                 Err(error) => error,
             };
             match (error.kind(), &whole) {
+                // A document was changed by others while a large value of it was made ready.
+                _ if std::mem::take(&mut asked.prepared.stale) => {
+                    if tries >= TRIES_OUTRUN {
+                        return Err(self.read(|state, _| documents::outrun(state, &asked.ops))?);
+                    }
+                }
                 (ErrorKind::BlobMissing { .. }, Some(whole)) if tries < TRIES => asked.ops = whole.clone(),
+                (ErrorKind::BlobMissing { .. }, None) if tries < TRIES && asked.prepared.has_blobs() => {}
                 // It has changed hands since it was asked who lives.
                 (ErrorKind::Owned { session, .. }, _) if tries < TRIES && !asked.who.was_asked(*session) => {}
                 _ => return Err(self.name_owner(error)),
@@ -521,13 +547,15 @@ impl Tasks {
     }
 
     fn receipt(&self, receipt: Receipt, planned: Planned) -> Result<Committed> {
-        let Planned { changed, fences, imports } = planned;
+        let Planned { changed, fences, imports, documents, .. } = planned;
         let epoch = receipt.cursor.epoch;
         let token = |revision, seq| Token { revision, at: Cursor { seq, epoch } };
-        let (tasks, fences, imports) = if receipt.again {
-            let FirstAnswer { tasks, fences } = self.first_answer(receipt.first)?;
+        let (tasks, fences, imports, documents) = if receipt.again {
+            let FirstAnswer { tasks, fences, documents } = self.first_answer(receipt.first)?;
             let tasks = tasks.into_iter().map(|(id, revision, seq)| (id, token(revision, seq))).collect();
-            (tasks, fences, Vec::new())
+            let documents =
+                documents.into_iter().map(|(name, revision, seq)| (name, token(revision, seq))).collect();
+            (tasks, fences, Vec::new(), documents)
         } else {
             let mut tasks = changed;
             for (_, at) in &mut tasks {
@@ -535,10 +563,16 @@ impl Tasks {
                 let revision = usize::try_from(place).ok().and_then(|place| receipt.revisions.get(place));
                 *at = token(revision.copied().unwrap_or_default(), Seq(receipt.first.0 + place));
             }
-            (tasks, fences, imports)
+            let documents = match documents.named.is_empty() {
+                true => Vec::new(),
+                false => self.log().cached(|state| {
+                    documents.tokens(&receipt.revisions, receipt.first, |seq| state.cursor_at(seq))
+                })?,
+            };
+            (tasks, fences, imports, documents)
         };
         let Receipt { first, count, cursor, behind, durable, again, .. } = receipt;
-        Ok(Committed { first, count, cursor, behind, durable, again, tasks, fences, imports })
+        Ok(Committed { first, count, cursor, behind, durable, again, tasks, fences, imports, documents })
     }
 
     /// The tasks that the commit which begins with this event changed, as it left them, and the fences it gave out.
@@ -547,7 +581,15 @@ impl Tasks {
             if seq != first {
                 return;
             }
-            for event in commit.events().filter(|e| e.key_kind == KeyKind::TASK && e.revision.0 > 0) {
+            for event in commit.events().filter(|e| e.revision.0 > 0) {
+                if event.key_kind == KeyKind::DOCUMENT {
+                    let name = DocumentName::of_log(event.key);
+                    found.documents.retain(|(known, ..)| *known != name);
+                    found.documents.push((name, event.revision, event.seq));
+                }
+                if event.key_kind != KeyKind::TASK {
+                    continue;
+                }
                 let id = TaskId::of_log(event.key);
                 if let Ok(Some(Event::Attached(fence))) = Event::decode(&event) {
                     found.fences.push((id.clone(), fence));
@@ -564,6 +606,7 @@ impl Tasks {
 struct FirstAnswer {
     tasks: Vec<(TaskId, Revision, Seq)>,
     fences: Vec<(TaskId, Fence)>,
+    documents: Vec<(DocumentName, Revision, Seq)>,
 }
 
 fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
@@ -578,9 +621,11 @@ fn snapshot(state: &State, task: &Arc<Task>) -> Snapshot {
 struct Asked {
     ops: Vec<Op>,
     expect: Vec<(TaskId, TaskExpect)>,
+    documents: Vec<(DocumentName, DocumentExpect)>,
     fences: Vec<(TaskId, Fence)>,
     request: Option<(OpId, [u8; 32], Seq)>,
     who: Who,
+    prepared: Prepared,
     planned: Planned,
 }
 
@@ -605,17 +650,21 @@ impl Asked {
         self.check_fences(index)?;
         let introduced = introduce(log, index, draft);
         let mut at = introduced;
-        let mut planned = Plan::of(index, &self.ops, &self.who, &mut |key, event| {
+        let push = &mut |key, event: Event| {
             draft.push(event.to_new(key).meaning(Box::new(event)));
             at += 1;
             at - 1
-        })?;
+        };
+        let (mut planned, judged) = Plan::of(index, &self.ops, &self.who, &self.prepared, push);
+        self.prepared.stale = planned.stale;
+        judged?;
         // Who has nothing to say does not introduce itself, and a commit that is full leaves that to the next.
         if introduced > 0 && (at == introduced || at > usize::from(MAX_COUNT)) {
             draft.retract(introduced);
             for (_, token) in &mut planned.changed {
                 token.at.seq.0 -= introduced as u64;
             }
+            planned.documents.shift(introduced);
         }
         self.planned = planned;
         Ok(())
@@ -648,6 +697,7 @@ impl Asked {
             }
             conflicts.push(*conflict);
         }
+        self.check_documents(state, index, &mut conflicts)?;
         if conflicts.is_empty() {
             Ok(())
         } else {

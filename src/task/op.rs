@@ -1,14 +1,17 @@
 //! What can be asked of a workspace's tasks, as values: one commit takes any number of them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch, Status, StatusTable, TaskId, Value,
+    DocumentName, Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Mirrored, Patch, Status, StatusTable,
+    TaskId, Value,
 };
 use crate::log::format::MAX_BODY;
 use crate::log::{Durability, Expect, Key, Log, OpId, Revision, Seq};
 
+use super::documents::DocumentExpect;
 use super::token::Token;
 
 /// A field value whose text is longer than this is kept as a blob.
@@ -105,6 +108,36 @@ pub enum Op {
     Import(ImportRecord),
     /// Another status table for the whole workspace.
     SetRules(StatusTable),
+    /// A document, whole: a new one, or in place of what stands there.
+    PutDocument {
+        /// Its name.
+        name: DocumentName,
+        /// What it is from now on; `None` = what it was.
+        kind: Option<Arc<str>>,
+        /// All of it.
+        value: Value,
+        /// Whether a deleted document of this name may come to life again.
+        again: bool,
+    },
+    /// Members to change of a document that is an object.
+    PatchDocument {
+        /// Its name.
+        name: DocumentName,
+        /// What to change.
+        patch: Patch,
+    },
+    /// The document goes; its name keeps its revisions, so that a late write does not bring it back.
+    DeleteDocument {
+        /// Its name.
+        name: DocumentName,
+    },
+    /// What a file that mirrors the document holds, or is about to hold. Of a [`Bridge`](crate::document::Bridge).
+    MirrorDocument {
+        /// The document.
+        name: DocumentName,
+        /// What the file holds; its revision is the one that the commit leaves.
+        mirrored: Mirrored,
+    },
 }
 
 /// A record of an older layout.
@@ -172,6 +205,8 @@ pub struct CommitOptions {
     pub durability: Durability,
     /// What it rests on.
     pub expect: Vec<(TaskId, TaskExpect)>,
+    /// What it rests on, of documents: as they stood before it.
+    pub documents: Vec<(DocumentName, DocumentExpect)>,
     /// On whose behalf it is made: each fence must still hold.
     pub fences: Vec<(TaskId, Fence)>,
     /// The request's name: the same request under the same name is applied once, however often it is sent.
@@ -200,6 +235,13 @@ impl CommitOptions {
     #[must_use]
     pub fn expect(mut self, id: &TaskId, expect: TaskExpect) -> Self {
         self.expect.push((id.clone(), expect));
+        self
+    }
+
+    /// Adds what it rests on, of a document.
+    #[must_use]
+    pub fn expect_document(mut self, name: &DocumentName, expect: DocumentExpect) -> Self {
+        self.documents.push((name.clone(), expect));
         self
     }
 
@@ -248,7 +290,23 @@ impl Op {
             Op::Delegate { parent, .. } | Op::Mend { parent, .. } => vec![parent],
             Op::Remove { ids, .. } => ids.iter().collect(),
             Op::Import(record) => vec![&record.id],
-            Op::Create { .. } | Op::SetRules(_) => Vec::new(),
+            Op::Create { .. }
+            | Op::SetRules(_)
+            | Op::PutDocument { .. }
+            | Op::PatchDocument { .. }
+            | Op::DeleteDocument { .. }
+            | Op::MirrorDocument { .. } => Vec::new(),
+        }
+    }
+
+    /// The document it is about.
+    pub fn document(&self) -> Option<&DocumentName> {
+        match self {
+            Op::PutDocument { name, .. }
+            | Op::PatchDocument { name, .. }
+            | Op::DeleteDocument { name }
+            | Op::MirrorDocument { name, .. } => Some(name),
+            _ => None,
         }
     }
 
@@ -257,10 +315,11 @@ impl Op {
         matches!(self, Op::Attach { .. } | Op::Mend { .. })
     }
 
-    /// The keys of all tasks it is about, those it makes included.
+    /// The keys of all tasks and documents it is about, those it makes included.
     pub(super) fn touches(&self) -> Vec<Key> {
         let made = self.item().and_then(|item| item.text(&Field::Id)).map(|id| Key::task(&id));
-        self.ids().into_iter().map(TaskId::key).chain(made).collect()
+        let document = self.document().map(DocumentName::key);
+        self.ids().into_iter().map(TaskId::key).chain(made).chain(document).collect()
     }
 
     fn values_mut(&mut self) -> Vec<&mut Value> {
@@ -277,7 +336,12 @@ impl Op {
                 let fields = record.item.fields_mut().iter_mut().filter(|(field, _)| may_be_blob(field));
                 fields.map(|(_, v)| v).chain(record.evidence.iter_mut().map(|(_, v)| v)).collect()
             }
-            Op::SetStatus { .. }
+            Op::PutDocument { value, .. } => vec![value],
+            // A document's patch is folded by whoever reads the log; a large one becomes a whole value.
+            Op::PatchDocument { .. }
+            | Op::DeleteDocument { .. }
+            | Op::MirrorDocument { .. }
+            | Op::SetStatus { .. }
             | Op::Resume { .. }
             | Op::Remove { .. }
             | Op::Attach { .. }
@@ -300,12 +364,18 @@ impl Op {
     /// About how many bytes of a frame it takes, keys and envelopes apart.
     fn weight(&self) -> u64 {
         let mine = match self {
-            Op::Patch { patch, .. } => {
+            Op::Patch { patch, .. } | Op::PatchDocument { patch, .. } => {
                 let set = patch.set.iter().map(|(field, value)| field.name().len() as u64 + value.json_len());
                 let unset = patch.unset.iter().map(|field| field.name().len() as u64 + 2);
                 set.chain(unset).chain(patch.drop_children.iter().map(|id| id.len() as u64 + 2)).sum()
             }
             Op::Rename { title, .. } => title.json_len(),
+            Op::PutDocument { value, .. } => value.json_len(),
+            Op::MirrorDocument { mirrored, .. } => {
+                mirrored.members.iter().map(|(name, _)| name.len() as u64 + 12).sum::<u64>()
+                    + 64
+                    + mirrored.file.len() as u64
+            }
             // It goes to the parent too.
             Op::Complete { summary, .. } => summary.as_ref().map_or(0, |summary| summary.json_len() * 2),
             Op::Remove { ids, .. } => ids.iter().map(|id| id.as_str().len() as u64).sum(),
@@ -413,6 +483,34 @@ impl Op {
                     value(hasher, v);
                 }
             }
+            Op::PutDocument { name, kind, value: v, again } => {
+                text(hasher, if *again { "put document again" } else { "put document" });
+                text(hasher, name.as_str());
+                hasher.update(&[u8::from(kind.is_some())]);
+                kind.iter().for_each(|kind| text(hasher, kind));
+                value(hasher, v);
+            }
+            Op::PatchDocument { name, patch } => {
+                text(hasher, "patch document");
+                text(hasher, name.as_str());
+                hasher.update(&(patch.set.len() as u64).to_le_bytes());
+                for (field, v) in &patch.set {
+                    text(hasher, field.name());
+                    value(hasher, v);
+                }
+                hasher.update(&(patch.unset.len() as u64).to_le_bytes());
+                patch.unset.iter().for_each(|field| text(hasher, field.name()));
+            }
+            Op::DeleteDocument { name } => {
+                text(hasher, "delete document");
+                text(hasher, name.as_str());
+            }
+            Op::MirrorDocument { name, mirrored } => {
+                text(hasher, "mirror document");
+                text(hasher, name.as_str());
+                text(hasher, &mirrored.file);
+                hasher.update(&mirrored.content).update(&[u8::from(mirrored.settled)]);
+            }
             Op::SetRules(table) => {
                 text(hasher, "rules");
                 text(hasher, table.name());
@@ -476,7 +574,8 @@ pub(super) fn settle(ops: &mut [Op]) -> Result<()> {
     for op in ops {
         match op {
             Op::Create { item, .. } | Op::Delegate { child: item, .. } => item.settle()?,
-            Op::Patch { patch, .. } => patch.settle()?,
+            Op::Patch { patch, .. } | Op::PatchDocument { patch, .. } => patch.settle()?,
+            Op::PutDocument { value, .. } => settle(value)?,
             Op::Rename { title, .. } => settle(title)?,
             Op::Complete { summary, .. } => summary.iter_mut().try_for_each(settle)?,
             Op::Import(record) => {
@@ -490,6 +589,8 @@ pub(super) fn settle(ops: &mut [Op]) -> Result<()> {
             | Op::Detach { .. }
             | Op::Abandon { .. }
             | Op::Mend { .. }
+            | Op::DeleteDocument { .. }
+            | Op::MirrorDocument { .. }
             | Op::SetRules(_) => {}
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::documents::{DocumentsPlanned, Prepared};
 use super::op::{ImportOutcome, ImportRecord, Op, check_item, check_size};
 use super::ownership::Who;
 use super::token::Token;
@@ -30,6 +31,10 @@ pub(super) struct Planned {
     pub(super) fences: Vec<(TaskId, Fence)>,
     /// What each import came to.
     pub(super) imports: Vec<(TaskId, ImportOutcome)>,
+    /// The documents it names.
+    pub(super) documents: DocumentsPlanned,
+    /// Whether a document's large value must be made ready anew.
+    pub(super) stale: bool,
 }
 
 /// Takes an event with its key into the commit; returns its place there.
@@ -37,9 +42,10 @@ pub(super) type Push<'a> = &'a mut dyn FnMut(Key, Event) -> usize;
 
 /// Operations being judged.
 pub(super) struct Plan<'a> {
-    index: &'a Index,
+    pub(super) index: &'a Index,
     pub(super) who: &'a Who,
-    push: Push<'a>,
+    pub(super) prepared: &'a Prepared,
+    pub(super) push: Push<'a>,
     /// What the events so far have made of their tasks, and each one's place among the changed; kept only where something
     /// comes behind them.
     over: HashMap<TaskId, (Entry, usize), RandomState>,
@@ -72,35 +78,51 @@ fn verb(field: &Field) -> &'static str {
 
 impl<'a> Plan<'a> {
     /// Judges operations one by one; their events go to `push` as they come, also if a later one is refused.
-    pub(super) fn of(index: &'a Index, ops: &[Op], who: &'a Who, push: Push<'a>) -> Result<Planned> {
+    pub(super) fn of(
+        index: &'a Index,
+        ops: &[Op],
+        who: &'a Who,
+        prepared: &'a Prepared,
+        push: Push<'a>,
+    ) -> (Planned, Result<()>) {
         let mut plan = Plan {
             index,
             who,
+            prepared,
             push,
             over: HashMap::default(),
             keep_over: ops.len() > 1 || matches!(ops, [Op::Remove { .. } | Op::Mend { .. }]),
             rules: None,
             planned: Planned::default(),
         };
-        for op in ops {
-            match op {
-                Op::Create { item, again } => plan.create(item, *again)?,
-                Op::Patch { id, patch } => plan.patch(id, patch)?,
-                Op::Rename { id, title } => plan.rename(id, title)?,
-                Op::SetStatus { id, status } => plan.set_status(id, *status)?,
-                Op::Resume { id } => plan.resume(id)?,
-                Op::Delegate { parent, child } => plan.delegate(parent, child)?,
-                Op::Complete { id, summary } => plan.complete(id, summary.as_ref())?,
-                Op::Remove { ids, cascade } => plan.remove(ids, *cascade)?,
-                Op::Attach { id } => plan.attach(id)?,
-                Op::Detach { id, fence } => plan.detach(id, *fence)?,
-                Op::Abandon { id } => plan.abandon(id)?,
-                Op::Mend { parent, unowned } => plan.mend(parent, *unowned)?,
-                Op::Import(record) => plan.import(record)?,
-                Op::SetRules(table) => plan.set_rules(table),
+        let judged = ops.iter().enumerate().try_for_each(|(at, op)| plan.judge(at, op));
+        (plan.planned, judged)
+    }
+
+    fn judge(&mut self, at: usize, op: &Op) -> Result<()> {
+        match op {
+            Op::Create { item, again } => self.create(item, *again)?,
+            Op::Patch { id, patch } => self.patch(id, patch)?,
+            Op::Rename { id, title } => self.rename(id, title)?,
+            Op::SetStatus { id, status } => self.set_status(id, *status)?,
+            Op::Resume { id } => self.resume(id)?,
+            Op::Delegate { parent, child } => self.delegate(parent, child)?,
+            Op::Complete { id, summary } => self.complete(id, summary.as_ref())?,
+            Op::Remove { ids, cascade } => self.remove(ids, *cascade)?,
+            Op::Attach { id } => self.attach(id)?,
+            Op::Detach { id, fence } => self.detach(id, *fence)?,
+            Op::Abandon { id } => self.abandon(id)?,
+            Op::Mend { parent, unowned } => self.mend(parent, *unowned)?,
+            Op::Import(record) => self.import(record)?,
+            Op::SetRules(table) => self.set_rules(table),
+            Op::PutDocument { name, kind, value, again } => {
+                self.put_document(name, kind.as_ref(), value, *again)?;
             }
+            Op::PatchDocument { name, patch } => self.patch_document(at, name, patch)?,
+            Op::DeleteDocument { name } => self.delete_document(name)?,
+            Op::MirrorDocument { name, mirrored } => self.mirror_document(name, mirrored)?,
         }
-        Ok(plan.planned)
+        Ok(())
     }
 
     fn rules(&self) -> &StatusTable {

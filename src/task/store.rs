@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::documents::Validators;
 use super::{CommitOptions, Committed, Op, Snapshot, TaskExpect, Tasks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Field, Item, TaskId, vocabulary};
@@ -20,6 +21,7 @@ use crate::view::Index;
 pub struct TaskStore {
     store: Store,
     homes: Arc<Mutex<BTreeMap<String, Tasks>>>,
+    pub(super) validators: Validators,
 }
 
 /// A task, and where it is at home.
@@ -50,7 +52,7 @@ impl TaskStore {
 
     /// The tasks of a store that was opened with [`TaskStore::options`].
     pub fn of(store: Store) -> Self {
-        TaskStore { store, homes: Arc::default() }
+        TaskStore { store, homes: Arc::default(), validators: Validators::default() }
     }
 
     /// Options with the vocabulary and the fold of tasks.
@@ -87,6 +89,7 @@ impl TaskStore {
     }
 
     fn keep(&self, tasks: Tasks) -> Result<Tasks> {
+        let tasks = Tasks { validators: self.validators.clone(), ..tasks };
         let name = tasks.workspace().name().to_owned();
         let kept = {
             let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -205,6 +205,10 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
         | Event::SourceKept { .. }
         | Event::RulesSet(_)
         | Event::WorkspaceBound(_)
+        | Event::DocumentPut { .. }
+        | Event::DocumentPatched(_)
+        | Event::DocumentDeleted
+        | Event::DocumentMirrored(_)
         | Event::SessionStarted { .. } => {}
     }
 }

@@ -1,8 +1,11 @@
-//! One task's changes: when, by whom, what, from what to what.
+//! One task's changes, or one document's: when, by whom, what, from what to what.
 
+use std::sync::Arc;
+
+use super::documents::{Document, Documents};
 use super::fold::{Head, fold_event};
 use super::task::Entry;
-use crate::event::{Event, Field, Item, StatusTable, Value, kinds};
+use crate::event::{DocumentName, Event, Field, Item, StatusTable, Value, kinds};
 use crate::log::envelope::{Commit, Envelope, Preamble};
 use crate::log::{KeyKind, OpId, Revision, Seq};
 
@@ -38,6 +41,61 @@ pub struct Change {
     pub fields: Vec<FieldChange>,
     /// The event itself, where this release can read it.
     pub event: Option<Event>,
+}
+
+/// One event of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentChange {
+    /// Which document.
+    pub name: DocumentName,
+    /// Its number.
+    pub seq: Seq,
+    /// When, µs since 1970 UTC, by the writer's clock.
+    pub time: u64,
+    /// Which session; 0 = none.
+    pub session: u64,
+    /// The request it answered.
+    pub op_id: Option<OpId>,
+    /// The event's kind.
+    pub event: u16,
+    /// The document's revision after it; 0 = it changed no state.
+    pub revision: Revision,
+    /// Whether it was there before.
+    pub lived: bool,
+    /// The document after it, values over 64 KiB as names of blobs; `None` = it was deleted.
+    pub document: Option<Arc<Document>>,
+}
+
+impl DocumentChange {
+    /// Folds one event of a document, and says what it changed. `None` for what a mirroring says: the document stays.
+    pub(super) fn of(
+        documents: &mut Documents,
+        preamble: &Preamble,
+        envelope: &Envelope<'_>,
+    ) -> Option<Self> {
+        let event = Event::decode(envelope).ok().flatten();
+        let head = Head { seq: envelope.seq, revision: envelope.revision };
+        let lived = documents.get(envelope.key).is_some();
+        documents.take_up(envelope.key, head, preamble.time, event, &mut |_, _| {});
+        (envelope.revision > Revision(0)).then(|| DocumentChange {
+            name: DocumentName::of_log(envelope.key),
+            seq: envelope.seq,
+            time: preamble.time,
+            session: preamble.session,
+            op_id: preamble.operation.map(|operation| operation.op_id),
+            event: envelope.kind,
+            revision: envelope.revision,
+            lived,
+            document: documents.get(envelope.key).cloned(),
+        })
+    }
+
+    /// Every change of one document in a commit.
+    pub(crate) fn take_up(documents: &mut Documents, name: &str, commit: &Commit<'_>, all: &mut Vec<Self>) {
+        let mine = |event: &Envelope<'_>| event.key_kind == KeyKind::DOCUMENT && event.key == name;
+        let changes = commit.events().filter(mine);
+        all.extend(changes.filter_map(|event| Self::of(documents, &commit.preamble, &event)));
+    }
 }
 
 /// Folds one task out of a log, remembering each step.

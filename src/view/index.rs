@@ -1,4 +1,4 @@
-//! The tasks of one workspace, folded from its log.
+//! The tasks and documents of one workspace, folded from its log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::documents::{Documents, ReplacedDocument};
 use super::fold::{Head, fold_event};
 use super::task::{Entry, Imports, Task, Tombstone};
 use crate::event::{Edit, Event, Fence, Field, Item, StatusTable, TaskId, Value, kinds};
-use crate::log::envelope::{Commit, Envelope};
+use crate::log::envelope::{Commit, Envelope, Preamble};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::{Fold, Meanings};
 use crate::log::format::EVENT_NOTHING;
@@ -36,6 +37,7 @@ pub struct Index {
     live: usize,
     /// Live tasks by the parent they name, whether that is there or not.
     children: BTreeMap<Arc<str>, BTreeSet<TaskId>>,
+    documents: Documents,
     rules: Arc<StatusTable>,
     bindings: Vec<Binding>,
     writers: HashMap<u64, Arc<Writer>, RandomState>,
@@ -50,12 +52,14 @@ struct UndoLog {
     commits: Vec<Undo>,
     tasks: Vec<Replaced>,
     edits: Vec<Edit>,
+    documents: Vec<ReplacedDocument>,
 }
 
 /// What one commit replaced: what stands in the lists from these places on, and the rest.
 #[derive(Debug)]
 struct Undo {
     tasks: usize,
+    documents: usize,
     rules: Option<Arc<StatusTable>>,
     bindings: usize,
     writer: Option<(u64, Option<Arc<Writer>>)>,
@@ -125,6 +129,11 @@ impl Index {
         self.children.get(id).into_iter().flatten().filter_map(|child| self.get(child.as_str()))
     }
 
+    /// The documents.
+    pub fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
     /// The workspace's status table.
     pub fn rules(&self) -> &Arc<StatusTable> {
         &self.rules
@@ -150,7 +159,13 @@ impl Index {
         self.findings_seen
     }
 
-    fn take_up(&mut self, envelope: &Envelope<'_>, known: Option<Event>, session: u64, remember: bool) {
+    fn take_up(
+        &mut self,
+        preamble: &Preamble,
+        envelope: &Envelope<'_>,
+        known: Option<Event>,
+        remember: bool,
+    ) {
         if let Some(event) = &known {
             debug_assert_eq!(
                 Event::decode(envelope).ok().flatten().as_ref(),
@@ -161,10 +176,10 @@ impl Index {
         let event = match known.map_or_else(|| Event::decode(envelope), |event| Ok(Some(event))) {
             Ok(Some(event)) => event,
             // Unknown to this release; the log has seen to it.
-            Ok(None) => return self.pass(envelope, remember),
+            Ok(None) => return self.pass(preamble, envelope, remember),
             Err(bad) => {
                 let label = kinds::name(envelope.kind).unwrap_or("event");
-                self.pass(envelope, remember);
+                self.pass(preamble, envelope, remember);
                 return note(
                     &mut self.findings,
                     &mut self.findings_seen,
@@ -177,6 +192,9 @@ impl Index {
         if envelope.key_kind == KeyKind::TASK && envelope.revision.0 > 0 {
             return self.take_up_task(envelope, event, remember);
         }
+        if envelope.key_kind == KeyKind::DOCUMENT {
+            return self.take_up_document(preamble, envelope, Some(event), remember);
+        }
         match event {
             Event::RulesSet(rules) => {
                 let before = std::mem::replace(&mut self.rules, Arc::new(rules));
@@ -187,7 +205,7 @@ impl Index {
             Event::WorkspaceBound(binding) => self.bindings.push(binding),
             Event::SessionStarted { label, version, pid } => {
                 // The key names it; whoever brings the event back out of quarantine commits it in a session of its own.
-                let session = u64::from_str_radix(envelope.key, 16).unwrap_or(session);
+                let session = u64::from_str_radix(envelope.key, 16).unwrap_or(preamble.session);
                 let before = self.writers.insert(session, Arc::new(Writer { label, version, pid }));
                 if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember) {
                     undo.writer.get_or_insert((session, before));
@@ -198,7 +216,10 @@ impl Index {
     }
 
     /// A state event that changes nothing here is counted all the same: who expects a revision means the log's.
-    fn pass(&mut self, envelope: &Envelope<'_>, remember: bool) {
+    fn pass(&mut self, preamble: &Preamble, envelope: &Envelope<'_>, remember: bool) {
+        if envelope.key_kind == KeyKind::DOCUMENT {
+            return self.take_up_document(preamble, envelope, None, remember);
+        }
         if envelope.key_kind != KeyKind::TASK || envelope.revision.0 == 0 {
             return;
         }
@@ -215,6 +236,20 @@ impl Index {
             }
             Entry::Dead(tombstone) => (tombstone.revision, tombstone.seq) = (revision, seq),
         }
+    }
+
+    fn take_up_document(
+        &mut self,
+        preamble: &Preamble,
+        envelope: &Envelope<'_>,
+        event: Option<Event>,
+        remember: bool,
+    ) {
+        let Index { documents, findings, findings_seen, undo, .. } = self;
+        let head = Head { seq: envelope.seq, revision: envelope.revision };
+        let mut say = |code, message| note(findings, findings_seen, envelope, code, message);
+        let replaced = documents.take_up(envelope.key, head, preamble.time, event, &mut say);
+        undo.documents.extend(replaced.filter(|_| remember));
     }
 
     fn take_up_task(&mut self, envelope: &Envelope<'_>, event: Event, remember: bool) {
@@ -341,6 +376,7 @@ impl Fold for Index {
         if remember {
             self.undo.commits.push(Undo {
                 tasks: self.undo.tasks.len(),
+                documents: self.undo.documents.len(),
                 rules: None,
                 bindings: self.bindings.len(),
                 writer: None,
@@ -351,7 +387,7 @@ impl Fold for Index {
         for (place, envelope) in commit.events().enumerate() {
             if envelope.kind > EVENT_NOTHING {
                 let event = meanings.take(place).and_then(|meaning| meaning.downcast::<Event>().ok());
-                self.take_up(&envelope, event.map(|event| *event), commit.preamble.session, remember);
+                self.take_up(&commit.preamble, &envelope, event.map(|event| *event), remember);
             }
         }
     }
@@ -362,6 +398,11 @@ impl Fold for Index {
             && let Some(replaced) = self.undo.tasks.pop()
         {
             self.take_back_task(replaced);
+        }
+        while self.undo.documents.len() > undo.documents
+            && let Some(replaced) = self.undo.documents.pop()
+        {
+            self.documents.take_back(replaced);
         }
         if let Some(rules) = undo.rules {
             self.rules = rules;
@@ -377,8 +418,9 @@ impl Fold for Index {
     }
 
     fn stands(&mut self) {
-        let UndoLog { commits, tasks, edits } = &mut self.undo;
+        let UndoLog { commits, tasks, edits, documents } = &mut self.undo;
         commits.clear();
+        documents.clear();
         tasks.clear();
         edits.clear();
     }
@@ -389,6 +431,7 @@ impl Fold for Index {
             tasks: self.tasks.clone(),
             live: self.live,
             children: self.children.clone(),
+            documents: self.documents.clone(),
             rules: Arc::clone(&self.rules),
             bindings: self.bindings.clone(),
             writers: self.writers.clone(),
@@ -444,9 +487,14 @@ impl Fold for Index {
                 }
             }
         }
+        self.documents.hash(hasher);
     }
 
     fn describe(&self, key: &Key) -> Option<String> {
+        if key.kind == KeyKind::DOCUMENT {
+            let document = self.documents.get(&key.name)?;
+            return (!matches!(document.value, Value::Blob { .. })).then(|| document.value.to_json());
+        }
         if key.kind != KeyKind::TASK {
             return None;
         }

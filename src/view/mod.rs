@@ -2,9 +2,10 @@
 //!
 //! [`Index`] is the tasks of one workspace; `fold` says what each event does to its task; [`query`] lists them,
 //! [`graph`] walks from parents to children, [`check`] looks for what today's rules would not allow, [`history`] tells one
-//! task's changes, [`Tracker`] those of all as they come.
+//! task's changes, [`Tracker`] those of all as they come. [`Documents`] stand beside the tasks, in the same fold.
 
 pub mod check;
+mod documents;
 mod fold;
 pub mod graph;
 pub mod history;
@@ -13,10 +14,12 @@ pub mod query;
 mod task;
 mod tracker;
 
+pub use documents::{Document, DocumentEntry, DocumentQuery, Documents, MIRROR_VERSIONS_MAX, Mirror};
+pub(crate) use documents::{fold_document, patched};
 pub use fold::Head;
 pub(crate) use fold::fold_event;
 pub use graph::Totals;
-pub use history::{Change, FieldChange};
+pub use history::{Change, DocumentChange, FieldChange};
 pub use index::{Index, Writer};
 pub use query::{Page, Query, Sort};
 pub use task::{Entry, Imports, Task, Tombstone};

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::documents::Documents;
 use super::fold::{Head, fold_event};
-use super::history::{Change, step};
+use super::history::{Change, DocumentChange, step};
 use super::index::Index;
 use super::task::Entry;
 use crate::event::{Event, StatusTable, TaskId, kinds};
@@ -17,6 +18,7 @@ use crate::log::{KeyKind, Revision};
 #[derive(Debug, Default)]
 pub struct Tracker {
     tasks: HashMap<TaskId, Entry, RandomState>,
+    documents: Documents,
     rules: StatusTable,
 }
 
@@ -24,7 +26,7 @@ impl Tracker {
     /// As the index has them.
     pub fn of(index: &Index) -> Self {
         let tasks = index.entries().map(|(id, entry)| (id.clone(), entry.clone())).collect();
-        Tracker { tasks, rules: StatusTable::clone(index.rules()) }
+        Tracker { tasks, documents: index.documents().clone(), rules: StatusTable::clone(index.rules()) }
     }
 
     /// A task as it stands.
@@ -32,9 +34,15 @@ impl Tracker {
         self.tasks.get(id)
     }
 
+    /// The documents as they stand.
+    pub fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
     /// Takes up an event without a word. Events come in the log's order.
-    pub fn pass(&mut self, envelope: &Envelope<'_>) {
+    pub fn pass(&mut self, preamble: &Preamble, envelope: &Envelope<'_>) {
         self.learn(envelope);
+        self.take_up_document(preamble, envelope);
         if envelope.key_kind != KeyKind::TASK || envelope.revision == Revision(0) {
             return;
         }
@@ -44,6 +52,16 @@ impl Tracker {
         let before = self.tasks.remove(envelope.key);
         let entry = fold_event(before, envelope.key, head, event, &self.rules, None, &mut |_, _| {});
         self.tasks.insert(id, entry);
+    }
+
+    /// Takes up an event if it is a document's, and says what it changed.
+    pub fn take_up_document(
+        &mut self,
+        preamble: &Preamble,
+        envelope: &Envelope<'_>,
+    ) -> Option<DocumentChange> {
+        (envelope.key_kind == KeyKind::DOCUMENT)
+            .then(|| DocumentChange::of(&mut self.documents, preamble, envelope))?
     }
 
     /// Takes up an event, and says what it changed; `None` = it is no task's. Events come in the log's order.

@@ -22,6 +22,10 @@ mod crash_forward;
 mod crash_oracle;
 mod crash_stories;
 mod damage_bytes;
+mod document_bridge;
+mod document_crashes;
+mod document_model;
+mod documents;
 #[path = "../../bindings/requests/src/event_json.rs"]
 #[expect(unreachable_pub, reason = "it is a module of a library there")]
 mod event_json;
@@ -40,6 +44,7 @@ mod process_burst;
 mod process_create;
 #[cfg(target_os = "linux")]
 mod process_disk;
+mod process_documents;
 #[cfg(target_os = "linux")]
 mod process_fork;
 mod process_kill;

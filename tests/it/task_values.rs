@@ -57,7 +57,7 @@ fn in_blob(tasks: &Tasks, id: &str, field: &Field) -> bool {
     tasks.read(|_, index| matches!(index.get(id).unwrap().item.get(field), Some(Value::Blob { .. }))).unwrap()
 }
 
-fn texts() -> Vec<String> {
+pub(crate) fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
         "0",
         "-0",

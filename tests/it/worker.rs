@@ -55,6 +55,7 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("follower", crate::process_subscribe::follower),
         ("sleeper", crate::process_subscribe::sleeper),
         ("owner", crate::process_owner::owner),
+        ("documenter", crate::process_documents::documenter),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@ use foldlog::log::Cursor;
 use foldlog::task::TaskCommit;
 use foldlog::{Seq, Since, Tasks};
 
+use crate::document;
 use crate::event_json::rfc3339;
 use crate::failure::Failure;
 use crate::history;
@@ -35,7 +36,7 @@ pub fn cursor(at: Cursor) -> String {
     format!("{}.{:016x}", at.seq, at.epoch)
 }
 
-/// `{"first","cursor","time","session","durable","changes":[{"id",…as of history}]}`.
+/// `{"first","cursor","time","session","durable","changes":[{"id",…as of history}]}`, with `"documents":[…]` behind if it changed any.
 ///
 /// # Errors
 /// As [`history::change`].
@@ -59,5 +60,9 @@ pub fn commit(home: &Tasks, commit: &TaskCommit) -> foldlog::Result<String> {
         changes.push(change);
     }
     raw("changes", array(&changes), &mut one);
+    if !commit.documents.is_empty() {
+        let documents = commit.documents.iter().map(|changed| document::change(home, changed));
+        raw("documents", array(&documents.collect::<Result<Vec<_>, _>>()?), &mut one);
+    }
     Ok(one + "}")
 }

@@ -269,6 +269,17 @@ fn members(kind: &ErrorKind, out: &mut String) {
             text("id", id, out);
             raw("seq", seq, out);
         }
+        ErrorKind::NoDocument { name } => text("name", name, out),
+        ErrorKind::DocumentDeleted { name, seq } => {
+            text("name", name, out);
+            raw("seq", seq, out);
+        }
+        ErrorKind::DocumentRefused { name, kind, why } => {
+            text("name", name, out);
+            text("kind", kind, out);
+            text("why", why, out);
+        }
+        ErrorKind::BadStateFile { why } => text("why", why, out),
         ErrorKind::StatusRefused { id, from, to, why } => {
             text("id", id, out);
             text("from", from, out);

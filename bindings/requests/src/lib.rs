@@ -4,10 +4,11 @@
 //! finding or an error becomes JSON. It calls the library's public functions only, opens no file and keeps no state.
 //!
 //! [`request`] is what is asked for; [`perform`] does it; [`words`] and [`place`] read what stands for something else;
-//! [`receipt`], [`task`], [`history`], [`changes`], [`sessions`], [`orphans`] and [`health`] write answers, [`failure`]
+//! [`receipt`], [`task`], [`document`], [`history`], [`changes`], [`sessions`], [`orphans`] and [`health`] write answers, [`failure`]
 //! errors, all by the pieces of [`json`]. `docs/pipe.md` and `docs/cli.md` are the contract.
 
 pub mod changes;
+pub mod document;
 pub mod event_json;
 #[cfg(test)]
 mod event_json_tests;

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use foldlog::Tasks;
+use foldlog::document::Whence;
 use foldlog::store;
 use foldlog::task::{Op, TaskStore};
 
+use crate::document;
 use crate::failure::Failure;
 use crate::health;
 use crate::history;
@@ -21,7 +23,7 @@ use crate::task;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Operations beside those that change tasks and those that follow; all of them, for `hello`.
-pub const READS: [&str; 16] = [
+pub const READS: [&str; 20] = [
     "hello",
     "workspaces",
     "sessions",
@@ -38,9 +40,13 @@ pub const READS: [&str; 16] = [
     "health",
     "flush",
     "wait_durable",
+    "doc_get",
+    "doc_list",
+    "doc_history",
+    "doc_resolve",
 ];
-/// Those that change tasks.
-pub const CHANGES: [&str; 14] = [
+/// Those that change tasks and documents.
+pub const CHANGES: [&str; 17] = [
     "commit",
     "create",
     "patch",
@@ -55,6 +61,9 @@ pub const CHANGES: [&str; 14] = [
     "abandon",
     "mend",
     "set_rules",
+    "doc_put",
+    "doc_patch",
+    "doc_delete",
 ];
 
 /// Those that follow a log; whoever serves requests has them.
@@ -79,6 +88,11 @@ impl Subject {
     /// # Errors
     /// `invalid` if none is named; as [`place::find`].
     pub fn home(&self, request: &Request<'_>) -> Result<Tasks, Failure> {
+        if request.global {
+            return self.store.global_if_there()?.ok_or_else(|| {
+                Failure::not_found("the store has no global documents yet", "put one with global")
+            });
+        }
         let text = self.named(request).ok_or_else(|| {
             Failure::invalid(
                 "which workspace is not said; name one by its folder, by key:NAME, or by its own name",
@@ -143,6 +157,41 @@ impl Subject {
                 let lines: Vec<String> =
                     changes.iter().map(|change| history::change(&home, change)).collect::<Result<_, _>>()?;
                 array(&lines)
+            }
+            "doc_get" => {
+                let home = self.home(request)?;
+                document::document(
+                    &home.documents().require(&request.name()?)?,
+                    home.workspace().name(),
+                    None,
+                )
+            }
+            "doc_list" => {
+                let home = self.home(request)?;
+                document::listing(
+                    &home.documents().list(&request.document_query()?)?,
+                    home.workspace().name(),
+                )
+            }
+            "doc_history" => {
+                let home = self.home(request)?;
+                let changes = home.documents().history(&request.name()?)?;
+                let all: Vec<String> =
+                    changes.iter().map(|change| document::change(&home, change)).collect::<Result<_, _>>()?;
+                array(&all)
+            }
+            "doc_resolve" => {
+                let (home, name) = (self.home(request)?, request.name()?);
+                match self.store.resolve(name.as_str(), &home)? {
+                    Some((found, whence @ Whence::Global)) => {
+                        let global = self.store.global()?;
+                        document::document(&found, global.workspace().name(), Some(whence))
+                    }
+                    Some((found, whence)) => {
+                        document::document(&found, home.workspace().name(), Some(whence))
+                    }
+                    None => "null".into(),
+                }
             }
             "rules" => {
                 let name = self.home(request)?.read(|_, index| index.rules().name().to_owned())?;
@@ -254,8 +303,13 @@ impl Subject {
 
     fn commit(&self, request: &Request<'_>, ops: Vec<Op>) -> Result<String, Failure> {
         let options = request.options()?;
-        let creates = matches!(&*ops, [Op::Create { .. }]);
+        let creates = matches!(&*ops, [Op::Create { .. } | Op::PutDocument { .. }]);
         let (home, done) = match (self.named(request), ops.as_slice()) {
+            (_, _) if request.global => {
+                let home = if creates { self.store.global()? } else { self.home(request)? };
+                let done = home.commit(ops, options)?;
+                (home, done)
+            }
             (Some(text), _) if creates => {
                 let home = place::named_or_new(&self.store, text)?;
                 let done = home.commit(ops, options)?;

@@ -8,7 +8,7 @@ use foldlog::{Seq, Tasks};
 use crate::json;
 
 /// `{"seq","last_seq","epoch","revisions":{ID:N},"tokens":{ID:TOKEN},"durable","again"}`, with `"fences":{ID:FENCE}` before
-/// `durable` if it gave any out.
+/// `durable` if it gave any out, and `"documents":{NAME:TOKEN}` if it named any.
 #[must_use]
 pub fn committed(done: &Committed) -> String {
     let mut line = String::from("{");
@@ -29,6 +29,13 @@ pub fn committed(done: &Committed) -> String {
             json::text(id.as_str(), &fence.to_string(), &mut fences);
         }
         json::raw("fences", fences + "}", &mut line);
+    }
+    if !done.documents.is_empty() {
+        let mut documents = String::from("{");
+        for (name, token) in &done.documents {
+            json::text(name.as_str(), &token.to_string(), &mut documents);
+        }
+        json::raw("documents", documents + "}", &mut line);
     }
     json::raw("durable", done.durable, &mut line);
     json::raw("again", done.again, &mut line);
@@ -74,5 +81,6 @@ pub fn read_ticket(text: &str) -> Option<Committed> {
         tasks: Vec::new(),
         fences: Vec::new(),
         imports: Vec::new(),
+        documents: Vec::new(),
     })
 }

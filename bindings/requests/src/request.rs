@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use foldlog::event::Fence;
-use foldlog::task::{CommitOptions, Op, TaskExpect};
-use foldlog::view::Query;
-use foldlog::{Field, Item, Patch, TaskId, TaskStatus, Value};
+use foldlog::task::{CommitOptions, DocumentExpect, Op, TaskExpect};
+use foldlog::view::{DocumentQuery, Query};
+use foldlog::{DocumentName, Field, Item, Patch, TaskId, TaskStatus, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -48,6 +48,15 @@ pub struct Request<'a> {
     pub(crate) table: Option<String>,
     #[serde(borrow)]
     pub(crate) ops: Vec<&'a RawValue>,
+    // Documents.
+    pub(crate) name: Option<String>,
+    pub(crate) kind: Option<String>,
+    #[serde(borrow)]
+    pub(crate) value: Option<&'a RawValue>,
+    pub(crate) prefix: Option<String>,
+    /// Whether the store's global home is meant.
+    pub(crate) global: bool,
+    pub(crate) expect_documents: BTreeMap<String, Expected>,
     // How a commit is to be made.
     pub(crate) expect: BTreeMap<String, Expected>,
     pub(crate) fence: Option<String>,
@@ -130,6 +139,15 @@ impl<'a> Request<'a> {
             },
             "abandon" => Op::Abandon { id: self.task()? },
             "mend" => Op::Mend { parent: id("parent", self.parent.as_deref())?, unowned: self.unowned },
+            "doc_put" => Op::PutDocument {
+                name: self.name()?,
+                kind: self.kind.as_deref().map(Into::into),
+                value: value("value", self.value)?,
+                // Who expects it to be absent means to begin it anew.
+                again: self.again || self.expects_absent(),
+            },
+            "doc_patch" => Op::PatchDocument { name: self.name()?, patch: self.patch()? },
+            "doc_delete" => Op::DeleteDocument { name: self.name()? },
             "set_rules" => {
                 let name =
                     self.table.as_deref().ok_or_else(|| Failure::invalid("set_rules needs a table"))?;
@@ -138,6 +156,33 @@ impl<'a> Request<'a> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The document that it is about.
+    ///
+    /// # Errors
+    /// `invalid`.
+    pub fn name(&self) -> Result<DocumentName, Failure> {
+        let name = self.name.as_deref();
+        Ok(DocumentName::new(name.ok_or_else(|| Failure::invalid("name, a document's, is missing"))?)?)
+    }
+
+    fn expects_absent(&self) -> bool {
+        let expected = self.name.as_ref().and_then(|name| self.expect_documents.get(name));
+        matches!(expected, Some(Expected::Word(word)) if word == "absent")
+    }
+
+    /// Which documents a `doc_list` wants.
+    ///
+    /// # Errors
+    /// As [`Request::change`].
+    pub fn document_query(&self) -> Result<DocumentQuery, Failure> {
+        Ok(DocumentQuery {
+            prefix: self.prefix.clone().unwrap_or_default(),
+            kind: self.kind.clone(),
+            after: self.after.as_deref().map(DocumentName::new).transpose()?,
+            limit: self.limit,
+        })
     }
 
     /// The changes of a `commit`.
@@ -173,6 +218,13 @@ impl<'a> Request<'a> {
                 Expected::Word(token) => words::parse_expected(token).map_err(Failure::invalid)?,
             };
             options = options.expect(&TaskId::new(task)?, expected);
+        }
+        for (name, expected) in &self.expect_documents {
+            let expected = match expected {
+                Expected::Revision(number) => DocumentExpect::Revision(foldlog::Revision(*number)),
+                Expected::Word(word) => words::parse_document_expected(word).map_err(Failure::invalid)?,
+            };
+            options = options.expect_document(&DocumentName::new(name)?, expected);
         }
         for (task, text) in &self.fences {
             options = options.fence(&TaskId::new(task)?, fence(text)?);

@@ -7,7 +7,7 @@ use foldlog::view::Totals;
 use crate::json::{one_line, raw, text};
 
 /// `"revision":N,"seq":N,"epoch":HEX16,"token":TOKEN`.
-fn token(token: Token, out: &mut String) {
+pub(crate) fn token(token: Token, out: &mut String) {
     raw("revision", token.revision, out);
     raw("seq", token.at.seq, out);
     text("epoch", &format!("{:016x}", token.at.epoch), out);

@@ -1,7 +1,7 @@
 //! Words that stand for values, on a command line and in a request alike.
 
 use foldlog::event::Fence;
-use foldlog::task::TaskExpect;
+use foldlog::task::{DocumentExpect, TaskExpect};
 use foldlog::view::Sort;
 use foldlog::{Durability, OpId, Revision, Token};
 
@@ -16,6 +16,24 @@ pub fn parse_expected(text: &str) -> Result<TaskExpect, String> {
     }
     let token = text.parse::<Token>();
     token.map(TaskExpect::At).map_err(|_| "it is neither REVISION.SEQ.EPOCH nor a number".to_owned())
+}
+
+/// What a commit expects of a document: `any`, `absent`, `exists`, a token, or a bare revision.
+///
+/// # Errors
+/// Says what it is not.
+pub fn parse_document_expected(text: &str) -> Result<DocumentExpect, String> {
+    Ok(match text {
+        "any" => DocumentExpect::Any,
+        "absent" => DocumentExpect::Absent,
+        "exists" => DocumentExpect::Exists,
+        text => match parse_expected(text)? {
+            TaskExpect::At(token) => DocumentExpect::At(token),
+            TaskExpect::Revision(revision) => DocumentExpect::Revision(revision),
+            TaskExpect::Absent => DocumentExpect::Absent,
+            TaskExpect::Exists => DocumentExpect::Exists,
+        },
+    })
 }
 
 /// A fence.

@@ -25,6 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("event", &["error", "log"]),
     ("view", &["error", "log", "event"]),
     ("task", &["error", "session", "log", "store", "event", "view"]),
+    ("document", &["error", "vfs", "log", "store", "event", "view", "task"]),
     ("files", &["error", "vfs", "log", "store", "event", "view", "task"]),
     ("transcript", &["error", "vfs", "log", "store", "event", "view", "task", "files"]),
     ("legacy", &["error", "vfs", "log", "store", "event", "view", "task", "files", "transcript"]),

@@ -87,6 +87,11 @@ pub(crate) enum Verb {
     Abandon(task::Abandon),
     /// List the sessions of the store, living and dead, and the tasks they hold; writes nothing
     Who,
+    /// Documents: named JSON values with revisions, of a workspace or of the whole store
+    ///
+    /// The workspace is the one --workspace names, else the current folder's; --global is the store's global home.
+    #[command(subcommand)]
+    Doc(crate::doc::Doc),
     /// Serve a program in any language: requests on stdin, answers on stdout, JSON Lines both
     ///
     /// One process for as long as stdin stays open; it holds what it attaches to. docs/pipe.md has every operation.

@@ -2,7 +2,7 @@
 //!
 //! A value that is kept outside the event stands as `{"blob":HEX64,"len":N}`.
 
-use foldlog::event::{By, Event, Imported};
+use foldlog::event::{By, Event, Imported, Mirrored};
 use foldlog::log::Binding;
 use foldlog::log::envelope::Envelope;
 use foldlog::{Field, Patch, Value};
@@ -81,6 +81,14 @@ pub(crate) fn members(event: &Event) -> String {
             Binding::Path(path) => text("path", path, &mut out),
             Binding::Key(name) => text("key", name, &mut out),
         },
+        Event::DocumentPut { kind, value, again } => {
+            kind.iter().for_each(|kind| text("kind", kind, &mut out));
+            part("value", value, &mut out);
+            raw("again", again, &mut out);
+        }
+        Event::DocumentPatched(patch) => patched(patch, &mut out),
+        Event::DocumentDeleted => {}
+        Event::DocumentMirrored(mirrored) => mirror(mirrored, &mut out),
         Event::SessionStarted { label, version, pid } => {
             text("label", label, &mut out);
             text("version", version, &mut out);
@@ -111,6 +119,18 @@ fn import(imported: &Imported, out: &mut String) {
     let mut kept_out = String::from("{");
     kept.iter().for_each(|(field, hash)| text(field.name(), &format!("{hash:016x}"), &mut kept_out));
     raw("kept", kept_out + "}", out);
+}
+
+fn mirror(mirrored: &Mirrored, out: &mut String) {
+    let Mirrored { file, content, settled, revision, whole, members } = mirrored;
+    text("file", file, out);
+    text("content", &content.iter().map(|b| format!("{b:02x}")).collect::<String>(), out);
+    raw("settled", settled, out);
+    raw("revision", revision, out);
+    text("whole", &format!("{whole:016x}"), out);
+    let mut all = String::from("{");
+    members.iter().for_each(|(name, hash)| text(name, &format!("{hash:016x}"), &mut all));
+    raw("members", all + "}", out);
 }
 
 fn object(fields: &[(Field, Value)]) -> String {

@@ -10,13 +10,14 @@ use crate::exit::Exit;
 use crate::out::{self, Out};
 
 /// The verbs as help shows them. A verb that is in none of these is caught by a test.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Begin here", &["demo"]),
     ("Look at tasks", &["tasks", "show", "history"]),
     (
         "Change tasks",
         &["create", "set", "rename", "status", "resume", "delegate", "complete", "rm", "import"],
     ),
+    ("Documents", &["doc"]),
     ("Who runs what", &["who", "attach", "abandon"]),
     ("For programs", &["pipe"]),
     ("Look after a store", &["dump", "verify", "repair", "stats", "selftest"]),

@@ -8,6 +8,7 @@
 mod args;
 mod decoded;
 mod demo;
+mod doc;
 mod dump;
 mod escape;
 mod exit;
@@ -83,6 +84,7 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Attach(verb) => hold::run(global, verb, out),
         Verb::Abandon(verb) => write::abandon(global, verb, out),
         Verb::Who => who::run(global, out),
+        Verb::Doc(verb) => doc::run(global, verb, out),
         Verb::Pipe(verb) => pipe::run(global, verb, out),
         Verb::Import(verb) => import::run(global, verb, out),
         Verb::Dump(verb) => dump::run(global, verb, out),

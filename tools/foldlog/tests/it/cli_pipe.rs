@@ -332,3 +332,58 @@ print('well')
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+#[test]
+fn documents_are_written_read_followed_and_resolved() {
+    let fixture = Fixture::empty();
+    let mut client = Client::of(&fixture, &[]);
+    let mut ask = |op: &str, members: Value| {
+        let mut request = json!({"id": 1, "op": op, "workspace": "key:p"});
+        for (name, value) in members.as_object().unwrap() {
+            request[name] = value.clone();
+        }
+        if request["global"] == json!(true) {
+            request.as_object_mut().unwrap().remove("workspace");
+        }
+        client.send(&request.to_string());
+        serde_json::from_str::<Value>(&client.line()).unwrap()
+    };
+    let first = ask("doc_put", json!({"name": "a", "kind": "k", "value": {"n": 1}}));
+    let token = first["ok"]["documents"]["a"].clone();
+    assert!(token.as_str().unwrap().starts_with("1."), "{first}");
+    let patch = json!({"name": "a", "set": {"m": [1.50]}, "unset": ["n"], "expect_documents": {"a": token}});
+    assert!(ask("doc_patch", patch.clone())["ok"]["durable"] == json!(true));
+    let late = ask("doc_patch", patch);
+    assert_eq!((&late["error"], &late["conflicts"][0]["item"]), (&json!("conflict"), &json!({"m": [1.5]})));
+    let got = ask("doc_get", json!({"name": "a"}));
+    assert_eq!((&got["ok"]["value"], &got["ok"]["kind"]), (&json!({"m": [1.5]}), &json!("k")));
+    // With a task, all or nothing.
+    let with_task =
+        |id: &str| json!({"ops": [{"op": "create", "item": id}, {"op": "doc_delete", "name": "a"}]});
+    assert!(ask("commit", with_task("t")).get("ok").is_some());
+    assert_eq!(ask("commit", with_task("u"))["error"], json!("document-deleted"));
+    assert_eq!(ask("get", json!({"task": "u"}))["error"], json!("no-task"));
+    assert_eq!(ask("doc_resolve", json!({"name": "a"})), json!({"id": 1, "ok": null}));
+    assert!(ask("doc_put", json!({"global": true, "name": "a", "value": 7})).get("ok").is_some());
+    let found = ask("doc_resolve", json!({"name": "a"}));
+    assert_eq!((&found["ok"]["value"], &found["ok"]["from"]), (&json!(7), &json!("global")));
+    let back = json!({"name": "a", "value": 8});
+    assert_eq!(ask("doc_put", back)["error"], json!("document-deleted"));
+    let back = json!({"name": "a", "value": 8, "expect_documents": {"a": "absent"}});
+    assert!(ask("doc_put", back).get("ok").is_some());
+    assert_eq!(ask("doc_resolve", json!({"name": "a"}))["ok"]["from"], json!("workspace"));
+    let listed = ask("doc_list", json!({"prefix": "a"}));
+    assert_eq!((&listed["ok"]["documents"][0]["revision"], &listed["ok"]["next"]), (&json!(4), &Value::Null));
+    let told = ask("doc_history", json!({"name": "a"}));
+    let values: Vec<&Value> = told["ok"].as_array().unwrap().iter().map(|one| &one["value"]).collect();
+    assert_eq!(values, [&json!({"n": 1}), &json!({"m": [1.5]}), &Value::Null, &json!(8)]);
+    let sub = ask("subscribe", json!({"from": "start"}));
+    assert!(sub.get("ok").is_some(), "{sub}");
+    let mut revisions = Vec::new();
+    while revisions.len() < 4 {
+        let line: Value = serde_json::from_str(&client.line()).unwrap();
+        let documents = line["commit"]["documents"].as_array().cloned().unwrap_or_default();
+        revisions.extend(documents.iter().map(|one| one["revision"].as_u64().unwrap()));
+    }
+    assert_eq!(revisions, [1, 2, 3, 4]);
+}

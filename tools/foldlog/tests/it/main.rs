@@ -9,6 +9,7 @@
 mod cli_bad_input;
 mod cli_change;
 mod cli_demo;
+mod cli_doc;
 mod cli_dump;
 mod cli_follow;
 mod cli_help;
