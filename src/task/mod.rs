@@ -475,7 +475,8 @@ impl Tasks {
     ///
     /// It waits where another process or thread is at it, where something must be synced first (a durable commit, a value
     /// over 64 KiB, a full segment, the first commit of a handle), where the log must be mended, where it has to be asked
-    /// who lives ([`Op::Attach`], [`Op::Mend`]), and where the request has a name, since its first answer may be far back.
+    /// who lives ([`Op::Attach`], [`Op::Mend`]), where a document is changed, which may have to be loaded for its validator, and
+    /// where the request has a name, since its first answer may be far back.
     ///
     /// # Errors
     /// As [`Tasks::commit`], but for [`ErrorKind::Busy`].
@@ -490,17 +491,18 @@ impl Tasks {
         mut ops: Vec<Op>,
         options: impl Into<CommitOptions>,
     ) -> Result<Option<Committed>> {
-        let CommitOptions { durability, expect, fences, op_id, .. } = options.into();
+        // `seen` speaks of a request's name; all others are heeded.
+        let CommitOptions { durability, expect, documents, fences, op_id, seen: _ } = options.into();
         op::settle(&mut ops)?;
         let waits = durability == Durability::Durable
             || op_id.is_some()
             || self.left.load(Ordering::Relaxed)
-            || ops.iter().any(Op::asks_who_lives)
+            || ops.iter().any(|op| op.asks_who_lives() || op.document().is_some())
             || op::must_spill(&ops);
         if waits {
             return Ok(None);
         }
-        let mut asked = Asked { ops, expect, fences, ..Asked::default() };
+        let mut asked = Asked { ops, expect, documents, fences, ..Asked::default() };
         let log = self.log();
         match log.try_commit(durability, &mut |state, draft| asked.plan(log, state, draft)) {
             None => Ok(None),

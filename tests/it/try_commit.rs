@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use foldlog::event::{Field, Item, Patch};
-use foldlog::task::{CommitOptions, Op, TaskStore, Tasks};
+use foldlog::task::{CommitOptions, DocumentExpect, Op, TaskStore, Tasks};
 use foldlog::vfs::Vfs as _;
 use foldlog::vfs::sim::{Op as Call, Profile, SimMachine};
-use foldlog::{Durability, Housekeeping, OpId, Options, Place, State, Store};
+use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Place, State, Store};
 
 use super::simulated::ROOT;
 use super::task_rules::id;
@@ -91,17 +91,35 @@ fn what_would_wait_is_not_begun() {
     let tasks = ready(&machine, Options::default());
     let (before, calls) = (last(&tasks), syncs(&machine));
     let disk = machine.disk().content_hash();
+    let name = DocumentName::new("d").unwrap();
     let big = vec![Op::Rename { id: id("t"), title: "x".repeat(70_000).as_str().into() }];
     for (ops, options) in [
         (patch("a"), CommitOptions::from(Durability::Durable)),
         (patch("a"), CommitOptions::from(BUFFERED).op_id(OpId([1; 16]))),
         (big, CommitOptions::from(BUFFERED)),
         (vec![Op::Attach { id: id("t") }], CommitOptions::from(BUFFERED)),
+        (
+            vec![Op::PutDocument { name: name.clone(), kind: None, value: 1_i64.into(), again: false }],
+            BUFFERED.into(),
+        ),
+        (vec![Op::DeleteDocument { name }], BUFFERED.into()),
         (vec![Op::Mend { parent: id("t"), unowned: true }], CommitOptions::from(BUFFERED)),
     ] {
         assert_eq!(tasks.try_commit(ops, options).unwrap(), None);
     }
     assert_eq!((last(&tasks), syncs(&machine), machine.disk().content_hash()), (before, calls, disk));
+}
+
+/// A commit that rests on a document changes none.
+#[test]
+fn expectations_of_documents_are_heeded() {
+    let tasks = ready(&SimMachine::new(Profile::Linux, 1), Options::default());
+    let name = DocumentName::new("d").unwrap();
+    let options = || CommitOptions::from(BUFFERED).expect_document(&name, DocumentExpect::Exists);
+    let refused = tasks.try_commit(patch("a"), options()).unwrap_err();
+    assert_eq!(refused.code(), "conflict");
+    let _ = tasks.documents().put(&name, None, 1_i64.into(), DocumentExpect::Absent, BUFFERED).unwrap();
+    let _ = tasks.try_commit(patch("a"), options()).unwrap().unwrap();
 }
 
 #[test]

@@ -79,6 +79,18 @@ impl Home {
         self.shared.told(py, answer).map(|text| Some(text).filter(|text| !text.is_empty()))
     }
 
+    /// The task's item, exactly as the log spells it, or `None`.
+    fn text(&self, py: Python<'_>, id: &str) -> PyResult<Option<String>> {
+        let answer = py.detach(|| {
+            guarded(|| {
+                let tasks = self.tasks()?;
+                let found = tasks.get(id)?.map(|found| tasks.load(found)).transpose()?;
+                Ok(found.map_or_else(String::new, |found| task::item(&found)))
+            })
+        });
+        self.shared.told(py, answer).map(|text| Some(text).filter(|text| !text.is_empty()))
+    }
+
     /// Makes one change, or those of `commit`. Where nothing stands in the way it does so at once; else it waits on another
     /// thread, so that Ctrl-C is heard.
     fn commit(&self, py: Python<'_>, text: String) -> PyResult<Done> {

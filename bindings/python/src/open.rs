@@ -222,6 +222,37 @@ impl Store {
         Ok(Home::new(Arc::clone(&self.shared), self.shared.told(py, name)?))
     }
 
+    /// The store's global home; `create`: made if it is absent.
+    fn global_home(&self, py: Python<'_>, create: bool) -> PyResult<Option<Home>> {
+        let shared = Arc::clone(&self.shared);
+        let name = apart(py, move || {
+            guarded(|| {
+                let opened = shared.opened()?;
+                let store = &opened.subject.store;
+                let home = if create { Some(store.global()?) } else { store.global_if_there()? };
+                let Some(home) = home else { return Ok(String::new()) };
+                let name = home.workspace().name().to_owned();
+                opened.home(&name)?;
+                Ok(name)
+            })
+        })?;
+        let name = self.shared.told(py, name)?;
+        Ok((!name.is_empty()).then(|| Home::new(Arc::clone(&self.shared), name)))
+    }
+
+    /// Has documents of a kind judged: `validator(name, text)` returns why not, or `None`. In this process, from now on.
+    fn validate_documents(&self, py: Python<'_>, kind: &str, validator: Py<PyAny>) -> PyResult<()> {
+        let answer = guarded(|| {
+            let opened = self.shared.opened()?;
+            opened.subject.store.validate_documents(kind, move |name, value| {
+                // The log's locks are held, and no thread that holds the interpreter waits for them: it lets go first.
+                Python::attach(|py| judge(py, &validator, name.as_str(), &value.to_json()))
+            });
+            Ok(String::new())
+        });
+        self.shared.told(py, answer).map(drop)
+    }
+
     /// Whether it has been closed.
     fn is_closed(&self) -> bool {
         self.shared.opened().is_err()
@@ -250,6 +281,15 @@ impl Store {
             })
         })?;
         self.shared.told(py, done).map(drop)
+    }
+}
+
+fn judge(py: Python<'_>, validator: &Py<PyAny>, name: &str, text: &str) -> Result<(), String> {
+    let answer = validator.call1(py, (name, text)).and_then(|why| why.extract::<Option<String>>(py));
+    match answer {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(why),
+        Err(error) => Err(format!("the validator failed: {error}")),
     }
 }
 

@@ -1,9 +1,11 @@
 //! A document, and what became of it, as JSON: the contract of `foldlog doc` with `--json`, and of the pipe's `doc_*`.
 
-use foldlog::Tasks;
-use foldlog::document::{DocumentListing, DocumentSnapshot, Whence};
+use std::path::Path;
+
+use foldlog::document::{DocumentListing, DocumentSnapshot, Synced, Whence};
 use foldlog::event::kinds;
 use foldlog::view::DocumentChange;
+use foldlog::{Tasks, Value};
 
 use crate::event_json::rfc3339;
 use crate::json::{array, raw, text, value};
@@ -94,4 +96,20 @@ pub fn change(home: &Tasks, change: &DocumentChange) -> foldlog::Result<String> 
         value("value", &home.value(&document.value)?, &mut line);
     }
     Ok(line + "}")
+}
+
+/// `{"name","file","imported","exported","token":TOKEN|null,"kept":[MEMBER,…]}`.
+#[must_use]
+pub fn synced(name: &str, file: &Path, synced: &Synced) -> String {
+    let mut line = String::from("{");
+    text("name", name, &mut line);
+    text("file", &file.display().to_string(), &mut line);
+    raw("imported", synced.imported, &mut line);
+    raw("exported", synced.exported, &mut line);
+    match synced.token {
+        Some(token) => text("token", &token.to_string(), &mut line),
+        None => raw("token", "null", &mut line),
+    }
+    raw("kept", Value::strings(synced.kept.iter().map(String::as_str)), &mut line);
+    line + "}"
 }

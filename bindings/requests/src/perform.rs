@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use foldlog::Tasks;
+use foldlog::document::Bridge;
 use foldlog::document::Whence;
 use foldlog::store;
 use foldlog::task::{Op, TaskStore};
@@ -23,7 +24,7 @@ use crate::task;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Operations beside those that change tasks and those that follow; all of them, for `hello`.
-pub const READS: [&str; 20] = [
+pub const READS: [&str; 21] = [
     "hello",
     "workspaces",
     "sessions",
@@ -44,6 +45,7 @@ pub const READS: [&str; 20] = [
     "doc_list",
     "doc_history",
     "doc_resolve",
+    "doc_sync",
 ];
 /// Those that change tasks and documents.
 pub const CHANGES: [&str; 17] = [
@@ -99,6 +101,15 @@ impl Subject {
             )
         })?;
         Ok(self.store.named(&place::find(self.store.store(), text)?)?)
+    }
+
+    /// The same, made if it is absent.
+    fn home_made(&self, request: &Request<'_>) -> Result<Tasks, Failure> {
+        match self.named(request) {
+            _ if request.global => Ok(self.store.global()?),
+            Some(text) => place::named_or_new(&self.store, text),
+            None => self.home(request),
+        }
     }
 
     /// The workspace that the request names, else all.
@@ -179,6 +190,22 @@ impl Subject {
                 let all: Vec<String> =
                     changes.iter().map(|change| document::change(&home, change)).collect::<Result<_, _>>()?;
                 array(&all)
+            }
+            "doc_sync" => {
+                let (home, name) = (self.home_made(request)?, request.name()?);
+                let file =
+                    request.file.as_deref().ok_or_else(|| Failure::invalid("doc_sync needs file, a path"))?;
+                let bridge = Bridge::new(home.documents(), name.clone(), file)?;
+                let bridge = request.kind.iter().fold(bridge, |bridge, kind| bridge.kind(kind));
+                let synced = bridge.sync()?;
+                let mut line = document::synced(name.as_str(), bridge.path(), &synced);
+                line.pop();
+                raw(
+                    "findings",
+                    array(&synced.findings.iter().map(health::finding).collect::<Vec<_>>()),
+                    &mut line,
+                );
+                line + "}"
             }
             "doc_resolve" => {
                 let (home, name) = (self.home(request)?, request.name()?);

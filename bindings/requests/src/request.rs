@@ -51,6 +51,8 @@ pub struct Request<'a> {
     // Documents.
     pub(crate) name: Option<String>,
     pub(crate) kind: Option<String>,
+    /// A state file.
+    pub(crate) file: Option<String>,
     #[serde(borrow)]
     pub(crate) value: Option<&'a RawValue>,
     pub(crate) prefix: Option<String>,

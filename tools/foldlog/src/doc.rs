@@ -384,23 +384,14 @@ fn sync(global: &Global, verb: &Sync, out: &mut Out) -> Result<Exit, Failure> {
     let bridge = Bridge::new(home.documents(), name.clone(), &verb.file)?;
     let bridge = verb.kind.iter().fold(bridge, |bridge, kind| bridge.kind(kind));
     let synced = bridge.sync()?;
-    let mut line = String::from("{");
-    text("name", name.as_str(), &mut line);
-    text("file", &bridge.path().display().to_string(), &mut line);
-    raw("imported", synced.imported, &mut line);
-    raw("exported", synced.exported, &mut line);
-    match synced.token {
-        Some(token) => text("token", &token.to_string(), &mut line),
-        None => raw("token", "null", &mut line),
-    }
-    raw("kept", Value::strings(synced.kept.iter().map(String::as_str)), &mut line);
+    let line = document::synced(name.as_str(), bridge.path(), &synced);
     let did = match (synced.imported, synced.exported) {
         (true, true) => "taken in from the file, and written to it",
         (true, false) => "taken in from the file",
         (false, true) => "written to the file",
         (false, false) => "nothing to do",
     };
-    out.line(&if out.json { line + "}" } else { format!("{}: {did}", escape::text(name.as_str())) })?;
+    out.line(&if out.json { line } else { format!("{}: {did}", escape::text(name.as_str())) })?;
     let mut exit = Exit::Fine;
     for finding in &synced.findings {
         out.tell(finding);

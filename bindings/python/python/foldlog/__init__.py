@@ -18,12 +18,14 @@ handles raise :class:`ForkedError` there.
 
 from ._errors import *  # noqa: F403
 from ._errors import __all__ as _error_names
+from ._documents import Bridge, Document, DocumentPage, Documents, Synced
 from ._store import (
     Change,
     Changes,
     Commit,
     Health,
     Page,
+    Raw,
     Receipt,
     Store,
     Task,
@@ -36,11 +38,17 @@ from ._store import (
 
 __version__ = "0.1.0"
 __all__ = [
+    "Bridge",
+    "Document",
+    "DocumentPage",
+    "Documents",
+    "Synced",
     "Change",
     "Changes",
     "Commit",
     "Health",
     "Page",
+    "Raw",
     "Receipt",
     "Store",
     "Task",

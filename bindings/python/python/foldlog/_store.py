@@ -6,9 +6,10 @@ import json
 import os
 import threading
 from dataclasses import dataclass
-from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
 
 from . import _native
+from ._documents import Documents, judged_by
 
 #: A revision, a token, ``"absent"`` or ``"exists"``.
 Expected = Union[int, str]
@@ -139,6 +140,11 @@ class Receipt:
         return cast(Dict[str, str], self._get("tokens"))
 
     @property
+    def documents(self) -> Dict[str, str]:
+        """The same of each document."""
+        return cast(Dict[str, str], self._get("documents") or {})
+
+    @property
     def fences(self) -> Dict[str, str]:
         """Of each task that it attached, the fence to write with."""
         return cast(Dict[str, str], self._get("fences") or {})
@@ -219,17 +225,38 @@ class Health:
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_escape = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True)
+class Raw:
+    """JSON text in place of a value, which is kept exactly as it is spelled: for what Python would spell in another way."""
+
+    text: str
+
+
+def _spelled(value: Any) -> str:
+    """As the encoder, with the texts of :class:`Raw` as they are."""
+    if isinstance(value, Raw):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_encode(str(key))}:{_spelled(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_spelled, value)) + "]"
+    return _encode(value)
 
 
 def _dumps(value: Any) -> str:
-    text = _encode(value)
+    try:
+        text = _encode(value)
+    except TypeError:
+        # There is something in it that the encoder does not know: if it is no Raw, this says so again.
+        text = _spelled(value)
     if not text.isascii():
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
             # Half of a surrogate pair has no UTF-8, but an escape.
-            return _escape(value)
+            return "".join(one if one < "\ud800" or one > "\udfff" else f"\\u{ord(one):04x}" for one in text)
     return text
 
 
@@ -322,6 +349,10 @@ class Tasks:
         ws = self._workspace
         told = ws._native.get(id)
         return None if told is None else Task._of(json.loads(told))
+
+    def get_text(self, id: str) -> Optional[str]:
+        """The task's item as JSON text, exactly as the log spells it, or ``None``."""
+        return self._workspace._native.text(id)
 
     def __getitem__(self, id: str) -> Task:
         found = self.get(id)
@@ -439,6 +470,8 @@ class Workspace:
         self._native = native
         #: Its tasks.
         self.tasks = Tasks(self)
+        #: Its documents.
+        self.documents = Documents(self)
 
     @property
     def name(self) -> str:
@@ -449,10 +482,15 @@ class Workspace:
         return f"<foldlog workspace {self.name}>"
 
     def commit(self, ops: Sequence[Mapping[str, Any]], *, expect: Optional[Mapping[str, Expected]] = None,
+               expect_documents: Optional[Mapping[str, Expected]] = None,
                fences: Optional[Mapping[str, str]] = None, op_id: Optional[str] = None, seen: Optional[int] = None,
                durability: Optional[Durability] = None) -> Receipt:
-        """Several changes, all or nothing: each a dict as of ``docs/pipe.md``, ``{"op": "patch", "task": ID, "set": {…}}``."""
-        return self._commit({"op": "commit", "ops": list(ops)}, expect=expect, fences=fences, op_id=op_id, seen=seen,
+        """Several changes, of tasks and documents, all or nothing: each a dict as of ``docs/pipe.md``,
+        ``{"op": "patch", "task": ID, "set": {…}}``."""
+        op: Dict[str, Any] = {"op": "commit", "ops": list(ops)}
+        if expect_documents is not None:
+            op["expect_documents"] = expect_documents
+        return self._commit(op, expect=expect, fences=fences, op_id=op_id, seen=seen,
                             durability=durability)
 
     def _commit(self, op: Dict[str, Any], *, expect: Optional[Mapping[str, Expected]] = None, fence: Optional[str] = None,
@@ -517,6 +555,20 @@ class Store:
         """A project's workspace: by its folder, by ``key:NAME``, or by its own name. ``create``: made where it is absent."""
         text = os.fspath(place)
         return Workspace(self, self._native.home(text, create))
+
+    @property
+    def global_(self) -> Workspace:
+        """The store's global home, whose documents stand in where a workspace has none of the name
+        (:meth:`Documents.resolve`). Made when it is first asked for."""
+        home = self._native.global_home(True)
+        assert home is not None
+        return Workspace(self, home)
+
+    def validate_documents(self, kind: str, validator: Callable[[str, Any], Any]) -> None:
+        """Has documents of this kind judged before they are written by this process: ``validator(name, value)`` raises for one
+        that is not to be, and :class:`DocumentRefusedError` has its text. It runs under the write lock: no calls of foldlog in
+        it, and nothing slow."""
+        self._native.validate_documents(kind, judged_by(validator))
 
     def workspaces(self) -> List[Dict[str, Any]]:
         """All that are in the store: ``{"name", "bound_to"}``."""

@@ -23,7 +23,7 @@ from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, 
 from . import _store
 from ._store import Commit, Health, Receipt, Task
 
-__all__ = ["AsyncChanges", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store"]
+__all__ = ["AsyncChanges", "AsyncDocuments", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store"]
 
 _T = TypeVar("_T")
 
@@ -96,6 +96,8 @@ class AsyncWorkspace:
         self.workspace = workspace
         #: Its tasks.
         self.tasks = AsyncTasks(store, workspace.tasks)
+        #: Its documents.
+        self.documents = AsyncDocuments(store, workspace.documents)
 
     async def commit(self, ops: Sequence[Mapping[str, Any]], **options: Any) -> Receipt:
         """As :meth:`foldlog.Workspace.commit`."""
@@ -118,15 +120,15 @@ class AsyncWorkspace:
         return await self._store._run(self.workspace.health)
 
 
-class AsyncTasks:
-    """:class:`foldlog.Tasks`: every method of that is a coroutine here."""
+class _Awaited:
+    """Every public method of what is underneath, as a coroutine."""
 
-    def __init__(self, store: AsyncStore, tasks: _store.Tasks) -> None:
+    def __init__(self, store: AsyncStore, of: Any) -> None:
         self._store = store
-        self._tasks = tasks
+        self._of = of
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._tasks, name)
+        method = getattr(self._of, name)
         if name.startswith("_") or not callable(method):
             raise AttributeError(name)
 
@@ -136,11 +138,19 @@ class AsyncTasks:
 
         return awaited
 
+
+class AsyncDocuments(_Awaited):
+    """:class:`foldlog.Documents`: every method of that is a coroutine here."""
+
+
+class AsyncTasks(_Awaited):
+    """:class:`foldlog.Tasks`: every method of that is a coroutine here."""
+
     async def all(self) -> AsyncIterator[Task]:
         """Each task, page by page."""
         after: Optional[str] = None
         while True:
-            page = await self._store._run(self._tasks.list, limit=500, after=after)
+            page = await self._store._run(self._of.list, limit=500, after=after)
             for task in page.tasks:
                 yield task
             after = page.next
