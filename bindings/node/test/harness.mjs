@@ -16,7 +16,7 @@ export function folder() {
   return dir
 }
 
-class Lines {
+export class Lines {
   constructor(command, args) {
     this.child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
     this.lines = lines(this.child.stdout)

@@ -1,0 +1,56 @@
+"""A process that works on a store by lines, as ``bindings/node/test/worker.mjs`` has it, in Python."""
+
+import json
+import sys
+
+import foldlog
+
+store = workspace = None
+
+
+def opened(told):
+    global store, workspace
+    store = foldlog.open_store(told["store"], label="python")
+    workspace = store.workspace("key:shared")
+    return {}
+
+
+def patch(told):
+    id = told["id"]
+    options = {key: told[key] for key in ("expect", "durability") if key in told}
+    return {"revision": workspace.tasks.patch(id, set=told["set"], **options).revisions[id]}
+
+
+def get(told):
+    found = workspace.tasks.get(told["id"])
+    return None if found is None else {"item": found.item, "revision": found.revision}
+
+
+def endless(told):
+    n = 0
+    while True:
+        n += 1
+        workspace.tasks.patch(told["id"], set={told["field"]: n}, durability="buffered")
+        print(json.dumps({"acknowledged": n}), flush=True)
+
+
+ACTS = {
+    "open": opened,
+    "create": lambda told: {"revision": workspace.tasks.create(told["item"]).revisions[told["item"]["id"]]},
+    "patch": patch,
+    "get": get,
+    "text": lambda told: workspace.tasks.get_text(told["id"]),
+    "endless": endless,
+    "close": lambda told: store.close() or {},
+}
+
+for line in sys.stdin:
+    told = json.loads(line)
+    try:
+        answer = {"ok": ACTS[told["do"]](told)}
+    except foldlog.FoldlogError as error:
+        answer = {"error": error.code}
+        if isinstance(error, foldlog.ConflictError):
+            conflict = error.conflicts[0]
+            answer.update(revision=conflict.revision, current=conflict.item)
+    print(json.dumps(answer), flush=True)
