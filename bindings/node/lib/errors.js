@@ -5,7 +5,7 @@
 const CODES = [
   'busy', 'damaged', 'store-replaced', 'durability-lost', 'not-durable', 'read-only', 'too-new', 'unknown-event',
   'conflict', 'op-id-reused', 'outcome-unknown', 'too-large', 'blob-missing', 'invalid', 'refused', 'no-task',
-  'task-exists', 'task-deleted', 'status-refused', 'not-waiting', 'cycle', 'owned', 'fenced', 'ruled-field',
+  'task-exists', 'task-deleted', 'no-document', 'document-deleted', 'document-refused', 'bad-state-file', 'status-refused', 'not-waiting', 'cycle', 'owned', 'fenced', 'ruled-field',
   'cross-workspace', 'trimmed', 'rewound', 'reentrant', 'forked', 'not-found', 'foreign', 'shared-file-system',
   'locks-do-not-exclude', 'not-yet', 'unstable', 'no-space', 'permission', 'io',
 ]

@@ -42,6 +42,8 @@ export interface Receipt {
   /** The tasks it changed, as they stood behind it. */
   readonly revisions: Readonly<Record<string, number>>
   readonly tokens: Readonly<Record<string, string>>
+  /** The documents it changed, with their tokens. */
+  readonly documents: Readonly<Record<string, string>>
   /** The fences it gave out. */
   readonly fences: Readonly<Record<string, string>>
   /** Whether it is known to survive a power cut. */
@@ -63,6 +65,8 @@ export interface SignalOptions {
 export interface CommitOptions extends SignalOptions {
   /** What it rests on, by task; of a change of one task, that task's. */
   expect?: Expected | Readonly<Record<string, Expected>>
+  /** The same by document's name. */
+  expectDocuments?: Readonly<Record<string, Expected>>
   /** On whose behalf it is made, by task; of a change of one task, that task's fence. */
   fences?: string | Readonly<Record<string, string>>
   /** The request's name, 32 hex digits or a UUID: sent again, it is applied once and answered alike. */
@@ -96,6 +100,9 @@ export type Change<T extends TaskItem = TaskItem> =
   | { op: 'abandon'; id: string }
   | { op: 'mend'; parent: string; unowned?: boolean }
   | { op: 'setRules'; table: string }
+  | { op: 'putDocument'; name: string; value: unknown; kind?: string; again?: boolean }
+  | { op: 'patchDocument'; name: string; set?: Readonly<Record<string, unknown>>; unset?: readonly string[] }
+  | { op: 'deleteDocument'; name: string }
 
 export type NewItem<T extends TaskItem = TaskItem> = { readonly id: string } & { readonly [K in keyof T]?: T[K] | RawJson } & {
   readonly [field: string]: unknown
@@ -209,6 +216,55 @@ export interface Tasks<T extends TaskItem = TaskItem> {
   commit(changes: readonly Change<T>[], options?: CommitOptions): Promise<Receipt>
 }
 
+/** A document as it was read. */
+export interface Document<V = unknown> {
+  readonly name: string
+  readonly value: V
+  readonly kind: string | undefined
+  /** How many changes it has had; what the next may expect, with its history in `token`. */
+  readonly revision: number
+  readonly token: string
+  readonly seq: number
+  readonly time: string
+  readonly workspace: string
+}
+
+export type DocumentOptions = Omit<CommitOptions, 'expect' | 'fences'> & { expect?: Expected }
+
+/** Named JSON values with revisions. `docs/documents.md` has what holds for them in every language. */
+export interface Documents {
+  /** The document; undefined if there is none, or it was deleted. */
+  get<V = unknown>(name: string, options?: SignalOptions): Promise<Document<V> | undefined>
+  /** The workspace's, else the store's global one, with `from` saying which. */
+  resolve<V = unknown>(name: string, options?: SignalOptions): Promise<(Document<V> & { readonly from: 'workspace' | 'global' }) | undefined>
+  /** Documents whose names begin so, in the order of their names, without their values. */
+  list(query?: { prefix?: string; kind?: string; limit?: number; after?: string; signal?: AbortSignal }): Promise<{
+    documents: (Omit<Document, 'value'> & { readonly bytes: number })[]
+    next: string | undefined
+  }>
+  /** Every change, with the value that it left. */
+  history(name: string, options?: SignalOptions): Promise<readonly Readonly<Record<string, unknown>>[]>
+  /** Writes all of it. The same value again writes nothing. */
+  put(name: string, value: unknown, options?: DocumentOptions & { kind?: string; again?: boolean }): Promise<Receipt>
+  /** Sets and removes members of an object. */
+  patch(
+    name: string,
+    patch: { set?: Readonly<Record<string, unknown>>; unset?: readonly string[] },
+    options?: DocumentOptions,
+  ): Promise<Receipt>
+  delete(name: string, options?: DocumentOptions): Promise<Receipt>
+  /** Brings it and a JSON state file that other programs write to the same state. */
+  sync(name: string, file: string, options?: SignalOptions & { kind?: string }): Promise<{
+    readonly name: string
+    readonly file: string
+    readonly imported: boolean
+    readonly exported: boolean
+    readonly token: string | undefined
+    readonly kept: readonly string[]
+    readonly findings: readonly Finding[]
+  }>
+}
+
 export interface Disposable {
   dispose(): void
 }
@@ -228,6 +284,7 @@ export interface Workspace<T extends TaskItem = TaskItem> {
   /** Its folder's name in the store. */
   readonly name: string
   readonly tasks: Tasks<T>
+  readonly documents: Documents
   commit(changes: readonly Change<T>[], options?: CommitOptions): Promise<Receipt>
   /** Commits of any process, whole, once and in order. Waiting for one keeps the process alive. */
   subscribe(options?: SignalOptions & { from?: 'now' | 'start' | (string & {}); durable?: boolean }): Updates
@@ -254,6 +311,10 @@ export interface Session {
 }
 
 export interface Store<T extends TaskItem = TaskItem> {
+  /** The store's global home, whose documents stand in where a workspace has none of the name. */
+  readonly global: { readonly documents: Documents }
+  /** Has documents of a kind judged before this program writes them: one that throws refuses. Synchronous. */
+  validateDocuments(kind: string, validator: (name: string, value: unknown) => void): void
   /** Its folder; undefined in memory. */
   readonly path: string | undefined
   /** A workspace by its project's folder, by `key:NAME`, or by its name in the store; made if it is absent. */
@@ -293,8 +354,11 @@ export function available(): Availability
 
 /** A JSON text, to be written as it is spelled. */
 export interface RawJson {
+  /** Only `raw` makes one; any other value is none. */
+  readonly [rawJson]: true
   toString(): string
 }
+declare const rawJson: unique symbol
 /** For numbers that JavaScript's cannot hold: `raw('1.50')`. A bigint is written as an integer. */
 export function raw(text: string): RawJson
 
@@ -411,6 +475,13 @@ export class TaskDeletedError extends FoldlogError {
   readonly seq: number
 }
 /** The status table does not let it pass. */
+export class NoDocumentError extends FoldlogError {}
+export class DocumentDeletedError extends FoldlogError {}
+export class DocumentRefusedError extends FoldlogError {
+  readonly kind: string
+  readonly reason: string
+}
+export class BadStateFileError extends FoldlogError {}
 export class StatusRefusedError extends FoldlogError {
   readonly id: string
   readonly from: string

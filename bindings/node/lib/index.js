@@ -1,6 +1,7 @@
 'use strict'
 
 const addon = require('./addon.js')
+const { Documents, Validators } = require('./documents.js')
 const { AbortError, FoldlogError, classes } = require('./errors.js')
 const { signalOf } = require('./tasks.js')
 const { open, call } = require('./wire.js')
@@ -24,11 +25,15 @@ class Store {
   #named = new Map()
   #open = new Map()
   #closing
+  #validators = new Validators()
 
   constructor(wire, native, path) {
     this.#wire = wire
     this.#native = native
     this.path = path
+    const commit = async (ops, options) => (await this.#globalHome()).tasks.commit(ops, options)
+    /** The store's global home: its documents stand in where a workspace has none of the name. */
+    this.global = Object.freeze({ documents: new Documents(wire, native, this.#validators, { global: true }, commit) })
   }
 
   #job(options, start) {
@@ -47,6 +52,15 @@ class Store {
     return workspace
   }
 
+  async #globalHome() {
+    return this.#of(JSON.parse(await this.#wire.job(undefined, (job, cancellable) => this.#native.global(job, cancellable))))
+  }
+
+  /** Has documents of a kind judged before this program writes them; one that throws refuses. */
+  validateDocuments(kind, validator) {
+    this.#validators.set(kind, validator)
+  }
+
   async workspaceOf(taskId, options) {
     textOf('taskId', taskId)
     const job = this.#job(options, (id, cancellable) => this.#native.homeOf(id, taskId, cancellable))
@@ -56,7 +70,7 @@ class Store {
   #of(name) {
     let workspace = this.#open.get(name)
     if (workspace === undefined) {
-      workspace = new Workspace(this.#wire, call(() => this.#native.home(name)))
+      workspace = new Workspace(this.#wire, call(() => this.#native.home(name)), this.#native, this.#validators)
       this.#open.set(name, workspace)
       const close = workspace.close.bind(workspace)
       workspace.close = () => {

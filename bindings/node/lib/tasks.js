@@ -27,6 +27,7 @@ class Receipt {
     this.lastSeq = parts.last_seq
     this.revisions = parts.revisions
     this.tokens = parts.tokens
+    this.documents = parts.documents ?? {}
     this.fences = parts.fences ?? {}
     this.durable = parts.durable
     this.again = parts.again

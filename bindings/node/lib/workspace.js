@@ -2,6 +2,7 @@
 'use strict'
 
 const errors = require('./errors.js')
+const { CHANGES, Documents } = require('./documents.js')
 const { Tasks, signalOf } = require('./tasks.js')
 const { call } = require('./wire.js')
 const { textOf } = require('./write.js')
@@ -98,18 +99,21 @@ class Workspace {
   #listeners = { commit: new Set(), health: new Set() }
   #follow
 
-  constructor(wire, home) {
+  constructor(wire, home, store, validators) {
     this.#wire = wire
     this.#home = home
     this.name = home.name()
     this.tasks = new Tasks(wire, home)
+    const where = { workspace: JSON.stringify(this.name) }
+    this.documents = new Documents(wire, store, validators, where, (ops, options) => this.tasks.commit(ops, options))
     /** VS Code's Event: `(listener, thisArgs?, disposables?) => Disposable`. */
     this.onDidChange = this.#event('commit')
     this.onDidChangeHealth = this.#event('health')
   }
 
   commit(ops, options) {
-    return this.tasks.commit(ops, options)
+    const documents = Array.isArray(ops) && ops.some((op) => CHANGES.has(op?.op))
+    return documents ? this.documents.commit(ops, options) : this.tasks.commit(ops, options)
   }
 
   subscribe(options = {}) {

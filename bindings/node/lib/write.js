@@ -107,9 +107,27 @@ const CHANGES = {
   abandon: (op) => ({ task: textOf('id', op.id) }),
   mend: (op) => ({ parent: textOf('parent', op.parent), unowned: flag(op.unowned) }),
   setRules: (op) => ({ table: textOf('table', op.table) }),
+  putDocument: (op) => ({
+    name: textOf('name', op.name),
+    value: json(op.value, 'value'),
+    kind: maybe(textOf, 'kind', op.kind),
+    again: flag(op.again),
+  }),
+  patchDocument: (op) => ({
+    name: textOf('name', op.name),
+    set: maybe(objectOf, 'set', op.set),
+    unset: maybe(list, 'unset', op.unset),
+  }),
+  deleteDocument: (op) => ({ name: textOf('name', op.name) }),
 }
 /** What the requests call those that are called otherwise here. */
-const WORDS = { setStatus: 'status', setRules: 'set_rules' }
+const WORDS = {
+  setStatus: 'status',
+  setRules: 'set_rules',
+  putDocument: 'doc_put',
+  patchDocument: 'doc_patch',
+  deleteDocument: 'doc_delete',
+}
 
 function patch(op) {
   const { id, set, unset, dropChildIds } = op
@@ -145,18 +163,19 @@ function expected(expect) {
   return out + '}'
 }
 
-const OPTIONS = ['expect', 'fences', 'opId', 'seen', 'durability', 'signal']
+const OPTIONS = ['expect', 'expectDocuments', 'fences', 'opId', 'seen', 'durability', 'signal']
 
 /** The options of a commit as the requests spell them; behind them the request ends. */
 function withOptions(out, options = {}, about) {
   for (const key in options) {
     if (!OPTIONS.includes(key)) throw new TypeError(`there is no option ${key}; there are ${OPTIONS.join(', ')}`)
   }
-  const { expect, fences, opId, seen, durability } = options
+  const { expect, expectDocuments, fences, opId, seen, durability } = options
   // Of a change of one task, a bare token or revision is that task's.
   const whole = typeof expect === 'object' || expect === undefined || about === undefined ? expect : { [about]: expect }
   return members(out, {
     expect: maybe((_, value) => expected(value), 'expect', whole),
+    expect_documents: maybe((_, value) => expected(value), 'expectDocuments', expectDocuments),
     fences: maybe(objectOf, 'fences', typeof fences === 'string' && about !== undefined ? { [about]: fences } : fences),
     op_id: maybe(textOf, 'opId', opId),
     seen: maybe((name, value) => json(value, name), 'seen', seen),

@@ -162,6 +162,28 @@ impl Store {
         Ok(())
     }
 
+    /// The name of the store's global home, made if it is absent and the store may create.
+    #[napi(catch_unwind)]
+    pub fn global(&self, job: f64, cancellable: bool) -> napi::Result<()> {
+        let store = self.opened()?;
+        pool::run(Job::of(&self.wire, job, cancellable), move || {
+            Ok(quoted(store.global()?.workspace().name()))
+        });
+        Ok(())
+    }
+
+    /// Answers a request as `foldlog pipe` does.
+    #[napi(catch_unwind)]
+    pub fn request(&self, job: f64, text: String, cancellable: bool) -> napi::Result<()> {
+        let subject = Subject { store: self.opened()?, workspace: None };
+        pool::run(Job::of(&self.wire, job, cancellable), move || {
+            let request = Request::parse(&text)?;
+            let answer = subject.perform(&request)?;
+            answer.ok_or_else(|| Failure::invalid(format!("{:?} is no operation", request.op)))
+        });
+        Ok(())
+    }
+
     /// All workspaces, as `foldlog pipe` answers `workspaces`.
     #[napi(catch_unwind)]
     pub fn workspaces(&self, job: f64, cancellable: bool) -> napi::Result<()> {
