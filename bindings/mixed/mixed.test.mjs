@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { Lines, WORKERS, folder } from '../node/test/harness.mjs'
+import { Lines, WORKERS, contend, folder } from '../node/test/harness.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const named = (name) => process.env[name] ?? assert.fail(`${name} is not set; run bindings/mixed/check`)
@@ -27,38 +27,8 @@ const closed = async (worker) => {
 }
 
 for (const [first, second] of pairs) {
-  test(`${first} and ${second}: distinct changes all survive, of conflicting ones one wins and one is told`, async () => {
-    const path = folder()
-    const a = await opened(first, path)
-    assert.equal((await a.ask({ do: 'create', item: { id: 't' } })).ok.revision, 1)
-    const b = await opened(second, path)
-    for (let n = 1; n <= 20; n++) {
-      // Both are asked before either answers.
-      const both = await Promise.all([
-        a.ask({ do: 'patch', id: 't', set: { [`a${n}`]: n }, durability: 'buffered' }),
-        b.ask({ do: 'patch', id: 't', set: { [`b${n}`]: n }, durability: 'buffered' }),
-      ])
-      assert.ok(both.every(({ error }) => error === undefined), JSON.stringify(both))
-    }
-    let { revision } = (await a.ask({ do: 'get', id: 't' })).ok
-    assert.equal(revision, 41)
-    for (let n = 0; n < 20; n++) {
-      const both = await Promise.all([
-        a.ask({ do: 'patch', id: 't', set: { who: `a${n}` }, expect: revision }),
-        b.ask({ do: 'patch', id: 't', set: { who: `b${n}` }, expect: revision }),
-      ])
-      const [won, lost] = both[0].error === undefined ? both : [both[1], both[0]]
-      revision += 1
-      assert.deepEqual([won.ok.revision, lost.error, lost.revision], [revision, 'conflict', revision])
-      assert.equal(lost.current.who, both[0] === won ? `a${n}` : `b${n}`)
-    }
-    for (const worker of [a, b]) {
-      const { item } = (await worker.ask({ do: 'get', id: 't' })).ok
-      for (let n = 1; n <= 20; n++) assert.deepEqual([item[`a${n}`], item[`b${n}`]], [n, n])
-    }
-    await closed(a)
-    await closed(b)
-  })
+  test(`${first} and ${second}: distinct changes all survive, of conflicting ones one wins and one is told`, () =>
+    contend(ALL[first](), ALL[second](), folder()))
 }
 
 test('all of them at once, and each is killed in its commits: the others go on, and what was acknowledged is there', async () => {

@@ -1,4 +1,5 @@
 // What the tests share: folders that go away, and workers in other processes, whatever their language.
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -96,3 +97,36 @@ export function cli() {
 
 /** By language; another one is added here. */
 export const WORKERS = { node: () => new NodeWorker(), pipe: () => new PipeWorker() }
+
+/** Two workers on one store: distinct changes all survive; of conflicting ones one wins, and the other is told what is there. */
+export async function contend(a, b, store, rounds = 20) {
+  assert.deepEqual(await a.ask({ do: 'open', store }), { ok: {} })
+  assert.equal((await a.ask({ do: 'create', item: { id: 't' } })).ok.revision, 1)
+  assert.deepEqual(await b.ask({ do: 'open', store }), { ok: {} })
+  for (let n = 1; n <= rounds; n++) {
+    // Both are asked before either answers.
+    const both = await Promise.all([
+      a.ask({ do: 'patch', id: 't', set: { [`a${n}`]: n }, durability: 'buffered' }),
+      b.ask({ do: 'patch', id: 't', set: { [`b${n}`]: n }, durability: 'buffered' }),
+    ])
+    assert.ok(both.every(({ error }) => error === undefined), JSON.stringify(both))
+  }
+  let { revision } = (await a.ask({ do: 'get', id: 't' })).ok
+  assert.equal(revision, 1 + 2 * rounds)
+  for (let n = 0; n < rounds; n++) {
+    const both = await Promise.all([
+      a.ask({ do: 'patch', id: 't', set: { who: `a${n}` }, expect: revision }),
+      b.ask({ do: 'patch', id: 't', set: { who: `b${n}` }, expect: revision }),
+    ])
+    const [won, lost] = both[0].error === undefined ? both : [both[1], both[0]]
+    revision += 1
+    assert.deepEqual([won.ok.revision, lost.error, lost.revision], [revision, 'conflict', revision])
+    assert.equal(lost.current.who, both[0] === won ? `a${n}` : `b${n}`)
+  }
+  for (const worker of [a, b]) {
+    const { item } = (await worker.ask({ do: 'get', id: 't' })).ok
+    for (let n = 1; n <= rounds; n++) assert.deepEqual([item[`a${n}`], item[`b${n}`]], [n, n])
+    await worker.ask({ do: 'close' })
+    await worker.end()
+  }
+}

@@ -5,46 +5,13 @@ import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { openStore } from '../lib/index.mjs'
-import { WORKERS, folder } from './harness.mjs'
+import { WORKERS, contend, folder } from './harness.mjs'
 
 const require = createRequire(import.meta.url)
 
 for (const [first, second] of [['node', 'node'], ['node', 'pipe'], ['pipe', 'node']]) {
-  test(`${first} and ${second}: distinct changes all survive, of conflicting ones one wins and one is told`, async () => {
-    const path = folder()
-    const [a, b] = [WORKERS[first](), WORKERS[second]()]
-    assert.deepEqual(await a.ask({ do: 'open', store: path }), { ok: {} })
-    assert.equal((await a.ask({ do: 'create', item: { id: 't' } })).ok.revision, 1)
-    assert.deepEqual(await b.ask({ do: 'open', store: path }), { ok: {} })
-    for (let n = 1; n <= 30; n++) {
-      // Both are asked before either answers.
-      const both = await Promise.all([
-        a.ask({ do: 'patch', id: 't', set: { [`a${n}`]: n }, durability: 'buffered' }),
-        b.ask({ do: 'patch', id: 't', set: { [`b${n}`]: n }, durability: 'buffered' }),
-      ])
-      assert.ok(both.every(({ error }) => error === undefined), JSON.stringify(both))
-    }
-    let { revision } = (await a.ask({ do: 'get', id: 't' })).ok
-    assert.equal(revision, 61)
-    for (let n = 0; n < 30; n++) {
-      const both = await Promise.all([
-        a.ask({ do: 'patch', id: 't', set: { who: `a${n}` }, expect: revision }),
-        b.ask({ do: 'patch', id: 't', set: { who: `b${n}` }, expect: revision }),
-      ])
-      const [won, lost] = both[0].error === undefined ? both : [both[1], both[0]]
-      revision += 1
-      assert.deepEqual([won.ok.revision, lost.error, lost.revision], [revision, 'conflict', revision])
-      assert.equal(lost.current.who, both[0] === won ? `a${n}` : `b${n}`)
-    }
-    for (const worker of [a, b]) {
-      const { item } = (await worker.ask({ do: 'get', id: 't' })).ok
-      for (let n = 1; n <= 30; n++) assert.deepEqual([item[`a${n}`], item[`b${n}`]], [n, n])
-    }
-    await a.ask({ do: 'close' })
-    await b.ask({ do: 'close' })
-    await a.end()
-    await b.end()
-  })
+  test(`${first} and ${second}: distinct changes all survive, of conflicting ones one wins and one is told`, () =>
+    contend(WORKERS[first](), WORKERS[second](), folder(), 30))
 }
 
 test('a writer that is killed between reading and committing, or in its commits, leaves a store the others go on with', async () => {
