@@ -162,6 +162,12 @@ fn every_crash_of_a_bridge_is_completed_by_the_next() {
     both(3);
     let _ = bridge.sync().unwrap();
     machine.mark("second");
+    // The document's side alone.
+    let _ = all
+        .patch(&name("s"), Patch::new().set(Field::of("c"), 1_u64), DocumentExpect::Any, Durability::Durable)
+        .unwrap();
+    let _ = bridge.sync().unwrap();
+    machine.mark("third");
     machine.kill(&process);
     let mut told = HashSet::new();
     let states = every_state(&machine, &CrashModel::adversarial(), |disk, marks| {
@@ -169,15 +175,19 @@ fn every_crash_of_a_bridge_is_completed_by_the_next() {
         let process = machine.process("next");
         let all = on_process(&process, options().create(false));
         let bridge = Bridge::new(all.clone(), name("s"), FILE).map_err(|e| e.to_string())?;
+        // What the file may have got before the crash is no edit, also where the document has gone on meanwhile.
+        let on = Patch::new().set(Field::of("c"), 9_u64);
+        let _ =
+            all.patch(&name("s"), on, DocumentExpect::Any, Durability::Durable).map_err(|e| e.to_string())?;
         let synced = bridge.sync().map_err(|e| format!("sync: {e}"))?;
         if !synced.kept.is_empty() || !synced.findings.is_empty() {
             return Err(format!("{synced:?}"));
         }
         let file = String::from_utf8(super::simulated::file(&process, Path::new(FILE))).unwrap();
         let document = text(&all, "s").unwrap();
-        let right = ["{\"a\":2,\"b\":2}", "{\"a\":3,\"b\":2}", "{\"a\":3,\"b\":3}"];
+        let right = ["{\"a\":2,\"b\":2,\"c\":9}", "{\"a\":3,\"b\":2,\"c\":9}", "{\"a\":3,\"b\":3,\"c\":9}"];
         if file != document
-            || !right.get([0, 0, 2][marks.len()]..).unwrap_or_default().contains(&file.as_str())
+            || !right.get([0, 0, 2, 2][marks.len()]..).unwrap_or_default().contains(&file.as_str())
         {
             return Err(format!("document {document}, file {file}"));
         }
