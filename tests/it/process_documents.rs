@@ -3,18 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a test, all of it")]
 
 use std::path::Path;
-use std::time::Duration;
 
 use foldlog::event::{Field, Patch, Value};
 use foldlog::task::{DocumentExpect, TaskStore};
 use foldlog::{DocumentName, Durability, ErrorKind, Housekeeping, Options, Place, Revision};
 
-use crate::worker::{Stage, Worker, quick};
+use crate::worker::{BOUND, Stage, Worker, quick};
 
 const WRITERS: u64 = 4;
 
 fn options() -> Options {
-    Options::default().lock_timeout(Duration::from_secs(60)).housekeeping(Housekeeping::Off)
+    Options::default().lock_timeout(BOUND).housekeeping(Housekeeping::Off)
 }
 
 fn open(root: &Path) -> foldlog::Documents {

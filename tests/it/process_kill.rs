@@ -103,7 +103,7 @@ pub(crate) fn writer(stage: &mut Stage) {
     let options = options()
         .segment_size(SEGMENT)
         .label(format!("writer {me}"))
-        .lock_timeout(Duration::from_secs(60))
+        .lock_timeout(BOUND)
         .housekeeping(Housekeeping::Thread);
     let (_store, ws) = open(&root, options);
     let mut last = ws.read(|state| last_of(state, &key(me))).unwrap();

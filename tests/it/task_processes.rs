@@ -39,7 +39,7 @@ fn count() -> u64 {
 }
 
 fn options() -> Options {
-    Options::default().segment_size(SEGMENT).lock_timeout(Duration::from_secs(60))
+    Options::default().segment_size(SEGMENT).lock_timeout(BOUND)
 }
 
 fn open(root: &Path, options: Options) -> Tasks {
