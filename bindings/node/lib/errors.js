@@ -5,9 +5,10 @@
 const CODES = [
   'busy', 'damaged', 'store-replaced', 'durability-lost', 'not-durable', 'read-only', 'too-new', 'unknown-event',
   'conflict', 'op-id-reused', 'outcome-unknown', 'too-large', 'blob-missing', 'invalid', 'refused', 'no-task',
-  'task-exists', 'task-deleted', 'no-document', 'document-deleted', 'document-refused', 'bad-state-file', 'status-refused', 'not-waiting', 'cycle', 'owned', 'fenced', 'ruled-field',
-  'cross-workspace', 'trimmed', 'rewound', 'reentrant', 'forked', 'not-found', 'foreign', 'shared-file-system',
-  'locks-do-not-exclude', 'not-yet', 'unstable', 'no-space', 'permission', 'io',
+  'task-exists', 'task-deleted', 'no-document', 'document-deleted', 'document-refused', 'bad-state-file',
+  'status-refused', 'not-waiting', 'cycle', 'owned', 'fenced', 'ruled-field', 'cross-workspace', 'trimmed',
+  'rewound', 'reentrant', 'forked', 'not-found', 'foreign', 'shared-file-system', 'locks-do-not-exclude', 'not-yet',
+  'unstable', 'no-space', 'permission', 'io',
 ]
 /** What only this package can say. */
 const OWN = ['closed', 'panic', 'unavailable', 'usage']
@@ -20,7 +21,8 @@ class FoldlogError extends Error {
     this.remedy = remedy
     this.file = file ?? undefined
     for (const [name, value] of Object.entries(data ?? {})) {
-      const key = camel(name)
+      // A document's name is not the error's.
+      const key = name === 'name' ? 'document' : camel(name)
       // What it is about is never the error's own name, message or code.
       if (!(key in this)) this[key] = key === 'conflicts' ? value.map(conflict) : value
     }
