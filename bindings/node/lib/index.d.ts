@@ -475,9 +475,14 @@ export class TaskDeletedError extends FoldlogError {
   readonly seq: number
 }
 /** The status table does not let it pass. */
-export class NoDocumentError extends FoldlogError {}
-export class DocumentDeletedError extends FoldlogError {}
+export class NoDocumentError extends FoldlogError {
+  readonly document: string
+}
+export class DocumentDeletedError extends FoldlogError {
+  readonly document: string
+}
 export class DocumentRefusedError extends FoldlogError {
+  readonly document: string
   readonly kind: string
   readonly reason: string
 }

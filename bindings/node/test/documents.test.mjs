@@ -29,7 +29,7 @@ test('a document lives and dies', async () => {
   await assert.rejects(documents.patch('modes', { set: { c: undefined } }), /unset/)
   await documents.delete('modes')
   assert.equal(await documents.get('modes'), undefined)
-  await assert.rejects(documents.put('modes', 1), code('document-deleted'))
+  await assert.rejects(documents.put('modes', 1), (error) => error.code === 'document-deleted' && error.document === 'modes')
   await documents.put('modes', 1, { expect: 'absent' })
   const events = (await documents.history('modes')).map(({ event }) => event)
   assert.deepEqual(events, ['document-put', 'document-patched', 'document-deleted', 'document-put'])
