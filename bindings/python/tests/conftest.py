@@ -1,6 +1,7 @@
 """What the tests share. A test that needs another process runs ``actor.py``; it is told what to do by lines, and answers by lines."""
 
 import contextlib
+import faulthandler
 import fcntl
 import json
 import os
@@ -46,6 +47,14 @@ class Actor:
         code = self.process.wait(BOUND)
         self.process.stdout.close()
         return code
+
+
+@pytest.fixture(autouse=True)
+def bound():
+    """A test that hangs says where, and ends the run."""
+    faulthandler.dump_traceback_later(5 * BOUND, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture

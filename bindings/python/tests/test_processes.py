@@ -147,7 +147,9 @@ def interrupted(path, code, thread=None):
     """Runs a program that waits, interrupts it once it says that it is about to, and returns what it says then."""
     program = textwrap.dedent(
         """
-        import foldlog, sys
+        import foldlog, signal, sys
+        # Whoever was started in the background of a shell has it ignored, and so have all below it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         store = foldlog.open_store(sys.argv[1], lock_timeout=3600)
         workspace = store.workspace("key:w")
         tasks = workspace.tasks
