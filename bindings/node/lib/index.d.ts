@@ -52,6 +52,8 @@ export interface Receipt {
   readonly again: boolean
   /** What `waitDurable` waits for. */
   readonly ticket: string
+  /** All of it as a plain object: the members are read when they are asked for, and are none of the receipt's own. */
+  toJSON(): Omit<Receipt, 'toJSON'>
 }
 
 export interface SignalOptions {
@@ -208,7 +210,7 @@ export interface Tasks<T extends TaskItem = TaskItem> {
   /** Ids stay taken: a late write is a `TaskDeletedError`. */
   remove(ids: string | readonly string[], options?: CommitOptions & { cascade?: boolean }): Promise<Receipt>
   /** This session runs the task from now on; carry the fence in later commits. */
-  attach(id: string, options?: CommitOptions): Promise<Receipt & { fence: string }>
+  attach(id: string, options?: CommitOptions): Promise<Omit<Receipt, 'toJSON'> & { fence: string }>
   detach(id: string, fence: string, options?: CommitOptions): Promise<Receipt>
   /** Takes the task from whoever runs it; a parent that waits for it goes on. */
   abandon(id: string, options?: CommitOptions): Promise<Receipt>

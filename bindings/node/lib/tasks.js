@@ -20,22 +20,59 @@ function freeze(value) {
   return value
 }
 
-/** A receipt as callers see it. */
+/** A receipt as callers see it. Its text is read when something of it is asked for: of many commits nobody looks at it. */
 class Receipt {
-  constructor(parts) {
-    this.seq = parts.seq
-    this.lastSeq = parts.last_seq
-    this.revisions = parts.revisions
-    this.tokens = parts.tokens
-    this.documents = parts.documents ?? {}
-    this.fences = parts.fences ?? {}
-    this.durable = parts.durable
-    this.again = parts.again
-    this.ticket = parts.ticket
+  #text
+  #parts
+
+  constructor(text) {
+    this.#text = text
+  }
+
+  get #read() {
+    return (this.#parts ??= JSON.parse(this.#text))
+  }
+
+  get seq() {
+    return this.#read.seq
+  }
+  get lastSeq() {
+    return this.#read.last_seq
+  }
+  get revisions() {
+    return this.#read.revisions
+  }
+  get tokens() {
+    return this.#read.tokens
+  }
+  get documents() {
+    return this.#read.documents ?? {}
+  }
+  get fences() {
+    return this.#read.fences ?? {}
+  }
+  get durable() {
+    return this.#read.durable
+  }
+  get again() {
+    return this.#read.again
+  }
+  get ticket() {
+    return this.#read.ticket
+  }
+
+  /** All of it, as a plain object. */
+  toJSON() {
+    const { seq, lastSeq, revisions, tokens, documents, fences, durable, again, ticket } = this
+    return { seq, lastSeq, revisions, tokens, documents, fences, durable, again, ticket }
+  }
+
+  [Symbol.for('nodejs.util.inspect.custom')](_, options, inspect) {
+    return `Receipt ${inspect(this.toJSON(), options)}`
   }
 }
 
-const receipt = (text) => new Receipt(JSON.parse(text))
+const receipt = (text) => new Receipt(text)
 
 /** Options of a call that changes nothing. */
 function signalOf(options) {
@@ -183,7 +220,7 @@ class Tasks {
     return this.#one({ op: 'remove', ids, cascade }, rest, typeof ids === 'string' ? ids : undefined)
   }
   attach(id, options) {
-    return this.#one({ op: 'attach', id }, options, id).then((done) => ({ ...done, fence: done.fences[id] }))
+    return this.#one({ op: 'attach', id }, options, id).then((done) => ({ ...done.toJSON(), fence: done.fences[id] }))
   }
   detach(id, fence, options) {
     return this.#one({ op: 'detach', id, fence }, options, id)

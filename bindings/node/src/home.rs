@@ -163,12 +163,16 @@ impl Home {
     #[napi(catch_unwind)]
     pub fn commit(&self, job: f64, request: String, cancellable: bool) -> napi::Result<Option<String>> {
         let tasks = self.tasks()?;
-        let (ops, options) = lane::read(&request).map_err(thrown)?;
-        let waits = options.durability == foldlog::Durability::Durable || !self.lane.is_empty();
-        if !waits && let Some(done) = tasks.try_commit(ops.clone(), options.clone()).map_err(thrown)? {
-            return Ok(Some(receipt::with_ticket(tasks, &done)));
+        let mut asked = lane::read(&request).map_err(thrown)?;
+        let waits = asked.1.durability == foldlog::Durability::Durable || !self.lane.is_empty();
+        if !waits {
+            if let Some(done) = tasks.try_commit(asked.0, asked.1).map_err(thrown)? {
+                return Ok(Some(receipt::with_ticket(tasks, &done)));
+            }
+            // Read once more rather than copied each time.
+            asked = lane::read(&request).map_err(thrown)?;
         }
-        self.lane.commit(tasks, Job::of(&self.wire, job, cancellable), (ops, options));
+        self.lane.commit(tasks, Job::of(&self.wire, job, cancellable), asked);
         Ok(None)
     }
 
