@@ -205,7 +205,14 @@ impl Log {
         durability: Durability,
         run: &mut dyn FnMut(&State, &mut Draft) -> Result<()>,
     ) -> Option<Result<Receipt>> {
-        if let Err(error) = self.check_committable() {
+        if let Err(error) = self.check_reentrant() {
+            return Some(Err(error));
+        }
+        // To recover from a failed sync takes syncs.
+        if self.durable.is_poisoned() {
+            return None;
+        }
+        if let Err(error) = self.may_write() {
             return Some(Err(error));
         }
         let mut writer = self.writer.try_lock()?;
@@ -229,10 +236,15 @@ impl Log {
     }
 
     fn check_committable(&self) -> Result<()> {
+        self.check_reentrant()?;
+        self.check_writable().map(drop)
+    }
+
+    fn check_reentrant(&self) -> Result<()> {
         if IN_CLOSURE.with(Cell::get) {
             return Err(Error::new(ErrorKind::Reentrant, "commit to", self.paths.dir()));
         }
-        self.check_writable().map(drop)
+        Ok(())
     }
 
     /// Tells a caller what has become of its commit. No lock is held.

@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use foldlog::event::{Field, Item, Patch};
 use foldlog::task::{CommitOptions, DocumentExpect, Op, TaskStore, Tasks};
 use foldlog::vfs::Vfs as _;
-use foldlog::vfs::sim::{Op as Call, Profile, SimMachine};
+use foldlog::vfs::sim::{Effect, Fault, Op as Call, Profile, SimMachine};
 use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Place, State, Store};
 
 use super::simulated::ROOT;
@@ -204,4 +204,20 @@ fn torn_tail_is_left_to_whoever_may_wait() {
     let _ = tasks.commit(patch("a"), BUFFERED).unwrap();
     let _ = tasks.try_commit(patch("b"), BUFFERED).unwrap().unwrap();
     assert_eq!(tasks.get("t").unwrap().unwrap().token.revision.0, 3);
+}
+
+/// Recovery copies a segment and syncs it, and waits for LOCK.
+#[test]
+fn failed_sync_is_recovered_from_by_whoever_may_wait() {
+    let machine = SimMachine::new(Profile::Linux, 1);
+    let tasks = ready(&machine, Options::default());
+    machine.fault(Fault::on(Call::Sync, Effect::DropsPages).path("/log/0"));
+    let lost = tasks.commit(patch("a"), Durability::Durable).unwrap_err();
+    assert_eq!(lost.code(), "durability-lost");
+    machine.clear_faults();
+    let before = (syncs(&machine), machine.disk().content_hash());
+    assert_eq!(tasks.try_commit(patch("b"), BUFFERED).unwrap(), None);
+    assert_eq!((syncs(&machine), machine.disk().content_hash()), before, "it was not recovered from");
+    let _ = tasks.commit(patch("c"), BUFFERED).unwrap();
+    let _ = tasks.try_commit(patch("d"), BUFFERED).unwrap().unwrap();
 }

@@ -60,13 +60,6 @@ impl Home {
         &self.name
     }
 
-    /// Does what a request asks for, in this workspace; see `docs/pipe.md`.
-    fn request(&self, py: Python<'_>, text: String) -> PyResult<String> {
-        let shared = Arc::clone(&self.shared);
-        let answer = apart(py, move || guarded(|| shared.opened()?.perform(&text)))?;
-        self.shared.told(py, answer)
-    }
-
     /// The task as JSON text, or `None`.
     fn get(&self, py: Python<'_>, id: &str) -> PyResult<Option<String>> {
         let answer = py.detach(|| {
