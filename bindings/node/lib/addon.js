@@ -3,27 +3,14 @@
 
 const path = require('node:path')
 
-/** What a file of the addon is called on a platform: `foldlog.linux-x64-gnu.node`. */
-function fileName() {
+/** What a file of the addon may be called on a platform: `foldlog.linux-x64-gnu.node`. Where there are several, one of them loads. */
+function fileNames() {
   const { platform, arch } = process
-  if (platform === 'linux') return `foldlog.linux-${arch}-${libc()}.node`
-  if (platform === 'win32') return `foldlog.win32-${arch}-msvc.node`
-  return `foldlog.${platform}-${arch}.node`
-}
-
-/** Which C library this process runs on. */
-function libc() {
-  const report = process.report
-  const network = report?.excludeNetwork
-  // Without it a report may look up names of all open connections.
-  if (report !== undefined) report.excludeNetwork = true
-  try {
-    const { header, sharedObjects } = report?.getReport() ?? {}
-    if (header?.glibcVersionRuntime !== undefined) return process.arch === 'arm' ? 'gnueabihf' : 'gnu'
-    return sharedObjects?.some((name) => /ld-musl|libc\.musl/.test(name)) ? 'musl' : 'gnu'
-  } finally {
-    if (report !== undefined) report.excludeNetwork = network
-  }
+  // Which C library this is nobody says in all versions without looking up names of open connections; the other's file does not load.
+  const libraries = arch === 'arm' ? ['gnueabihf', 'musleabihf'] : ['gnu', 'musl']
+  if (platform === 'linux') return libraries.map((libc) => `foldlog.linux-${arch}-${libc}.node`)
+  if (platform === 'win32') return [`foldlog.win32-${arch}-msvc.node`]
+  return [`foldlog.${platform}-${arch}.node`]
 }
 
 /** Folders in which it may be: beside this package, or beside the file that a bundler has made of it. */
@@ -44,8 +31,8 @@ function tryAll() {
   const platform = `${process.platform}-${process.arch}`
   let file
   try {
-    const name = fileName()
-    const files = places().map((dir) => path.join(dir, name))
+    const names = fileNames()
+    const files = places().flatMap((dir) => names.map((name) => path.join(dir, name)))
     file = files[0]
     const reasons = []
     for (const candidate of files) {
@@ -61,7 +48,7 @@ function tryAll() {
       return { native: module.exports, file: candidate, platform }
     }
     const telling = reasons.find((error, i) => !isAbsence(error, files[i]))
-    const reason = telling?.message ?? `there is no ${name} in ${files.map((f) => path.dirname(f)).join(', ')}`
+    const reason = telling?.message ?? `there is no ${names.join(' or ')} in ${places().join(', ')}`
     return { native: undefined, file, platform, reason }
   } catch (error) {
     return { native: undefined, file, platform, reason: String(error?.message ?? error) }
@@ -72,4 +59,4 @@ function isAbsence(error, file) {
   return /no such file|cannot find|could not be found|not found/i.test(error.message) && !require('node:fs').existsSync(file)
 }
 
-module.exports = { fileName, load }
+module.exports = { fileNames, load }

@@ -82,4 +82,10 @@ function ofThrown(error) {
   return /Expected$|InvalidArg/.test(error?.code) ? new TypeError(error.message) : error
 }
 
-module.exports = { CODES, OWN, FoldlogError, AbortError, classes, className, ofText, ofThrown }
+/** What is said of a handle that was closed. */
+function closed(what) {
+  const parts = { error: 'closed', message: `the ${what} was closed`, remedy: 'open it again; nothing was done', file: null }
+  return new classes.ClosedError(parts)
+}
+
+module.exports = { CODES, OWN, FoldlogError, AbortError, classes, className, ofText, ofThrown, closed }

@@ -65,7 +65,7 @@ export interface SignalOptions {
 }
 
 export interface CommitOptions extends SignalOptions {
-  /** What it rests on, by task; of a change of one task, that task's. */
+  /** What it rests on, by task; a bare one only where a single task is changed, of which it is then. */
   expect?: Expected | Readonly<Record<string, Expected>>
   /** The same by document's name. */
   expectDocuments?: Readonly<Record<string, Expected>>
@@ -165,6 +165,21 @@ export interface TaskCommit {
   readonly session?: string
   readonly durable: boolean
   readonly changes: readonly (TaskChange & { readonly id: string })[]
+  readonly documents: readonly DocumentChange[]
+}
+
+/** One event of a document. */
+export interface DocumentChange {
+  readonly name: string
+  readonly seq: number
+  readonly time: string
+  readonly session: string | null
+  readonly opId?: string
+  readonly event: 'document-put' | 'document-patched' | 'document-deleted' | (string & {})
+  readonly revision: number
+  /** What it left; neither of a deletion. */
+  readonly kind?: string | null
+  readonly value?: unknown
 }
 
 export interface Finding {
@@ -245,7 +260,7 @@ export interface Documents {
     next: string | undefined
   }>
   /** Every change, with the value that it left. */
-  history(name: string, options?: SignalOptions): Promise<readonly Readonly<Record<string, unknown>>[]>
+  history(name: string, options?: SignalOptions): Promise<readonly DocumentChange[]>
   /** Writes all of it. The same value again writes nothing. */
   put(name: string, value: unknown, options?: DocumentOptions & { kind?: string; again?: boolean }): Promise<Receipt>
   /** Sets and removes members of an object. */
@@ -476,19 +491,26 @@ export class TaskDeletedError extends FoldlogError {
   readonly id: string
   readonly seq: number
 }
-/** The status table does not let it pass. */
+/** There is no such document. */
 export class NoDocumentError extends FoldlogError {
   readonly document: string
 }
+/** It was deleted; only a `put` that expects it to be absent begins it anew. */
 export class DocumentDeletedError extends FoldlogError {
   readonly document: string
+  readonly seq: number
 }
+/** A validator does not let it pass. */
 export class DocumentRefusedError extends FoldlogError {
   readonly document: string
   readonly kind: string
   readonly reason: string
 }
-export class BadStateFileError extends FoldlogError {}
+/** A state file holds no JSON, and there is no document to write it from. */
+export class BadStateFileError extends FoldlogError {
+  readonly why: string
+}
+/** The status table does not let it pass. */
 export class StatusRefusedError extends FoldlogError {
   readonly id: string
   readonly from: string

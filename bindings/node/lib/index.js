@@ -2,9 +2,9 @@
 
 const addon = require('./addon.js')
 const { Documents, Validators } = require('./documents.js')
-const { AbortError, FoldlogError, classes } = require('./errors.js')
+const errors = require('./errors.js')
 const { signalOf } = require('./tasks.js')
-const { open, call } = require('./wire.js')
+const { open, call, signalIn } = require('./wire.js')
 const { Workspace } = require('./workspace.js')
 const { raw, textOf } = require('./write.js')
 
@@ -14,8 +14,8 @@ function optionsOf(options = {}) {
   for (const key in options) {
     if (!OPTIONS.includes(key)) throw new TypeError(`there is no option ${key}; there are ${OPTIONS.join(', ')}`)
   }
-  const { signal, ...rest } = options
-  return [signal, rest]
+  const { signal: _, ...rest } = options
+  return [signalIn(options), rest]
 }
 
 class Store {
@@ -24,6 +24,7 @@ class Store {
   /** Workspaces that are open or being opened, by the text that named them and by name. */
   #named = new Map()
   #open = new Map()
+  #global
   #closing
   #validators = new Validators()
 
@@ -52,8 +53,28 @@ class Store {
     return workspace
   }
 
-  async #globalHome() {
-    return this.#of(JSON.parse(await this.#wire.job(undefined, (job, cancellable) => this.#native.global(job, cancellable))))
+  /** Asked for once, so that what is committed in it is committed in the order of the calls. */
+  #globalHome() {
+    if (this.#global === undefined) {
+      const global = this.#wire
+        .job(undefined, (job, cancellable) => this.#native.global(job, cancellable))
+        .then((name) => this.#of(JSON.parse(name)))
+      this.#global = global
+      global.then(
+        (home) => {
+          // Closed by its name, it is to be opened again.
+          const { close } = home
+          home.close = () => {
+            this.#global = undefined
+            return close()
+          }
+        },
+        () => {
+          this.#global = undefined
+        },
+      )
+    }
+    return this.#global
   }
 
   /** Has documents of a kind judged before this program writes them; one that throws refuses. */
@@ -70,6 +91,8 @@ class Store {
   #of(name) {
     let workspace = this.#open.get(name)
     if (workspace === undefined) {
+      // What was being opened when the store was closed is not begun.
+      if (this.#closing !== undefined) throw errors.closed('store')
       workspace = new Workspace(this.#wire, call(() => this.#native.home(name)), this.#native, this.#validators)
       this.#open.set(name, workspace)
       const close = workspace.close.bind(workspace)
@@ -131,4 +154,4 @@ function available() {
   return Object.freeze({ available: true, platform, file, ...JSON.parse(native.about()) })
 }
 
-module.exports = { openStore, openMemory, available, raw, FoldlogError, AbortError, ...classes }
+module.exports = { openStore, openMemory, available, raw, FoldlogError: errors.FoldlogError, AbortError: errors.AbortError, ...errors.classes }

@@ -18,7 +18,15 @@ class Wire {
   }
 
   fetch() {
-    for (const { id, failed, text } of this.bridge.fetch()) {
+    const all = this.bridge.fetch()
+    for (let at = 0; at < all.length; ) {
+      const end = all.indexOf('\0', at)
+      let from = at
+      while (all.charCodeAt(from) >= 48) from++
+      const id = Number(all.slice(at, from))
+      const failed = all.charCodeAt(from) === 45
+      const text = all.slice(from + 1, end)
+      at = end + 1
       const job = this.pending.get(id) ?? this.quiet.get(id)
       if (job === undefined) continue
       if (!this.quiet.delete(id)) this.settled(id, job)
@@ -30,14 +38,11 @@ class Wire {
   settled(id, job) {
     this.pending.delete(id)
     job.signal?.removeEventListener('abort', job.abort)
-    if (this.pending.size === 0 && this.hold !== undefined) {
-      clearInterval(this.hold)
-      this.hold = undefined
-    }
+    if (this.pending.size === 0) this.hold?.unref()
   }
 
-  /** A promise for the text that a job answers with; `start(id, cancellable)` begins it. */
-  job(signal, start) {
+  /** A promise for the text that a job answers with; `start(id, cancellable)` begins it. One that only `waits` ends with its signal. */
+  job(signal, start, waits = false) {
     if (signal?.aborted) return Promise.reject(new errors.AbortError(signal))
     const id = ++this.last
     try {
@@ -45,33 +50,37 @@ class Wire {
     } catch (error) {
       return Promise.reject(errors.ofThrown(error))
     }
-    return this.promise(id, signal)
+    return this.promise(id, signal, waits)
   }
 
   /** As a job's, but that waiting for it holds no process. */
   quietly(start) {
     const id = ++this.last
     return new Promise((resolve, reject) => {
-      this.quiet.set(id, { resolve, reject })
       start(id)
+      this.quiet.set(id, { resolve, reject })
     })
   }
 
   /** The promise of a job that has been begun. */
-  promise(id, signal) {
+  promise(id, signal, waits = false) {
     return new Promise((resolve, reject) => {
       const job = { resolve, reject, signal, abort: undefined }
       if (signal !== undefined) {
         job.abort = () => {
           // What has begun is answered with its receipt: nobody is left in doubt.
-          if (!this.bridge.cancel(id)) return
+          if (!this.bridge.cancel(id) && !waits) return
           this.settled(id, job)
           reject(new errors.AbortError(signal))
         }
         signal.addEventListener('abort', job.abort, { once: true })
       }
+      if (this.pending.size === 0) {
+        // Made once: to make a timer costs more than a commit.
+        if (this.hold === undefined) this.hold = setInterval(() => {}, LONG)
+        else this.hold.ref()
+      }
       this.pending.set(id, job)
-      this.hold ??= setInterval(() => {}, LONG)
     })
   }
 }
@@ -95,6 +104,14 @@ function open() {
   return wire
 }
 
+/** The signal among options, and nothing else that could be taken for one. */
+function signalIn(options) {
+  const signal = options?.signal
+  if (signal === undefined || signal === null) return undefined
+  if (typeof signal.aborted === 'boolean' && typeof signal.addEventListener === 'function') return signal
+  throw new TypeError('signal is to be an AbortSignal')
+}
+
 /** Calls into the addon; what it throws is an error of foldlog. */
 function call(act) {
   try {
@@ -104,4 +121,4 @@ function call(act) {
   }
 }
 
-module.exports = { open, call }
+module.exports = { open, call, signalIn }

@@ -4,13 +4,14 @@
 const errors = require('./errors.js')
 const { CHANGES, Documents } = require('./documents.js')
 const { Tasks, signalOf } = require('./tasks.js')
-const { call } = require('./wire.js')
+const { call, signalIn } = require('./wire.js')
 const { textOf } = require('./write.js')
 
 function update({ commit, health }) {
   if (health !== undefined) return { kind: 'health', health }
-  const changes = commit.changes.map(({ op_id, ...rest }) => ({ ...rest, opId: op_id ?? undefined }))
-  return { kind: 'commit', commit: { ...commit, session: commit.session ?? undefined, changes } }
+  const named = (all) => all.map(({ op_id, ...rest }) => ({ ...rest, opId: op_id ?? undefined }))
+  const [changes, documents] = [named(commit.changes), named(commit.documents ?? [])]
+  return { kind: 'commit', commit: { ...commit, session: commit.session ?? undefined, changes, documents } }
 }
 
 /** What a subscription brings, one update at a time. */
@@ -30,7 +31,8 @@ class Updates {
     this.#signal = signal
     if (signal !== undefined) {
       this.#abort = () => this.#follow.stop()
-      signal.addEventListener('abort', this.#abort, { once: true })
+      if (signal.aborted) this.#abort()
+      else signal.addEventListener('abort', this.#abort, { once: true })
     }
   }
 
@@ -120,7 +122,8 @@ class Workspace {
     for (const key in options) {
       if (!['from', 'durable', 'signal'].includes(key)) throw new TypeError(`there is no option ${key}`)
     }
-    const { from = 'now', durable = false, signal } = options
+    const { from = 'now', durable = false } = options
+    const signal = signalIn(options)
     textOf('from', from)
     return new Updates(this.#wire, call(() => this.#home.follow(from, durable)), signal)
   }
@@ -159,8 +162,12 @@ class Workspace {
         if (this.#follow !== follow || error.code === 'closed') return
         // Where the history it stood in has ended, it goes on in the new one.
         this.#follow = undefined
-        if (['rewound', 'trimmed'].includes(error.code)) this.#listen()
-        else this.#tell('health', { ...this.health(), error })
+        try {
+          if (['rewound', 'trimmed'].includes(error.code)) this.#listen()
+          else this.#tell('health', { ...this.health(), error })
+        } catch {
+          // It was closed meanwhile, and whoever did that knows.
+        }
         return
       }
       for (const one of answer.updates.map(update)) this.#tell(one.kind, one[one.kind])
@@ -189,15 +196,16 @@ class Workspace {
 
   async flush(options) {
     const signal = signalOf(options)
-    await this.#wire.job(signal, (job, cancellable) => this.#home.flush(job, cancellable))
+    await this.#wire.job(signal, (job, cancellable) => this.#home.flush(job, cancellable), true)
   }
 
   async waitDurable(receipt, options = {}) {
     const { timeoutMs = 10_000, ...rest } = options
-    const ticket = typeof receipt === 'string' ? receipt : receipt.ticket
-    await this.#wire.job(signalOf(rest), (job, cancellable) =>
-      this.#home.waitDurable(job, ticket, timeoutMs, cancellable),
-    )
+    if (!(timeoutMs >= 0)) throw new TypeError(`timeoutMs is to be a number of milliseconds, or Infinity, not ${String(timeoutMs)}`)
+    const ticket = typeof receipt === 'string' ? receipt : receipt?.ticket
+    if (typeof ticket !== 'string') throw new TypeError('waitDurable takes a receipt or its ticket')
+    const wait = (job, cancellable) => this.#home.waitDurable(job, ticket, timeoutMs, cancellable)
+    await this.#wire.job(signalOf(rest), wait, true)
   }
 
   health() {

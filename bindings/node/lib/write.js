@@ -1,11 +1,24 @@
 // Values as JSON, exactly: what JSON cannot hold is refused, never changed in silence.
 'use strict'
 
+/** By this a value of another copy of this package is known too. */
+const RAW = Symbol.for('foldlog.raw')
+
 /** A value by its JSON text: kept as it is spelled. */
 class RawJson {
   #text
   constructor(text) {
-    this.#text = String(text)
+    // What is more than one value would be read as members of what it is put into.
+    if (typeof text !== 'string' || !text.isWellFormed()) throw new TypeError('raw takes the JSON text of one value')
+    try {
+      JSON.parse(text)
+    } catch (cause) {
+      throw new TypeError(`raw takes the JSON text of one value: ${cause.message}`, { cause })
+    }
+    this.#text = text
+  }
+  get [RAW]() {
+    return this.#text
   }
   toString() {
     return this.#text
@@ -20,8 +33,35 @@ function raw(text) {
 /** How deep a value may be. */
 const DEPTH_MAX = 120
 
+/** Whether JSON.stringify spells a value as [`json`] does, which is slower: nothing in it that it would drop, change or call. */
+function isPlain(value, depth) {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return true
+    case 'number':
+      return Number.isFinite(value) && (value !== 0 || 1 / value > 0)
+    case 'object':
+      break
+    default:
+      return false
+  }
+  if (value === null) return true
+  if (depth > DEPTH_MAX) return false
+  if (Array.isArray(value)) {
+    // JSON.stringify asks an array for toJSON as well.
+    if (value.toJSON !== undefined) return false
+    for (let i = 0; i < value.length; i++) if (!isPlain(value[i], depth + 1)) return false
+    return true
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype || value.toJSON !== undefined || value[RAW] !== undefined) return false
+  for (const key in value) if (!isPlain(value[key], depth + 1)) return false
+  return true
+}
+
 /** A value's JSON text. `path` says where it stands, for errors. */
 function json(value, path, depth = 0) {
+  if (depth === 0 && isPlain(value, 0)) return JSON.stringify(value)
   switch (typeof value) {
     case 'string':
       return JSON.stringify(value)
@@ -40,14 +80,18 @@ function json(value, path, depth = 0) {
       throw new TypeError(`${path} is a ${typeof value}, which JSON cannot hold`)
   }
   if (value === null) return 'null'
-  if (value instanceof RawJson) return value.toString()
+  if (value[RAW] !== undefined) return (value instanceof RawJson ? value : new RawJson(value[RAW])).toString()
   if (depth > DEPTH_MAX) throw new TypeError(`${path} is nested too deeply, or in itself`)
+  if (value instanceof Date && Number.isNaN(value.valueOf())) throw new TypeError(`${path} is an invalid Date`)
   if (typeof value.toJSON === 'function') return json(value.toJSON(), path, depth + 1)
   if (Array.isArray(value)) {
     let out = '['
     for (let i = 0; i < value.length; i++) out += (i > 0 ? ',' : '') + json(value[i], `${path}[${i}]`, depth + 1)
     return out + ']'
   }
+  // What a Map, a Set or a boxed number holds is in none of its members.
+  const what = Object.prototype.toString.call(value)
+  if (what !== '[object Object]') throw new TypeError(`${path} is a ${what.slice(8, -1)}, which JSON cannot hold`)
   let out = '{'
   for (const key of Object.keys(value)) {
     if (out.length > 1) out += ','
@@ -144,6 +188,22 @@ function patch(op) {
   }
 }
 
+/** A patch by itself. */
+function patchText(patch_) {
+  const { set, unset, dropChildIds } = patch_
+  for (const key in patch_) {
+    if (key !== 'set' && key !== 'unset' && key !== 'dropChildIds') {
+      throw new TypeError(`a patch has set, unset and dropChildIds, and no ${key}`)
+    }
+  }
+  if (unset === undefined && dropChildIds === undefined && set !== undefined) return `{"set":${objectOf('set', set)}}`
+  return members('{', {
+    set: maybe(objectOf, 'set', set),
+    unset: maybe(list, 'unset', unset),
+    dropChildIds: maybe(list, 'dropChildIds', dropChildIds),
+  }) + '}'
+}
+
 /** A change as the requests spell it, without its end. */
 function change(op) {
   const write = CHANGES[op?.op]
@@ -151,13 +211,20 @@ function change(op) {
   return members(`{"op":"${WORDS[op.op] ?? op.op}"`, write(op))
 }
 
+/** Whether it is an object of members, as a literal is. */
+function isRecord(value) {
+  return Object.prototype.toString.call(value) === '[object Object]'
+}
+
 /** What a commit rests on. */
-function expected(expect) {
+function expected(name, expect) {
+  // Of anything else no member would be found, and nothing be expected.
+  if (!isRecord(expect)) throw new TypeError(`${name} is to be an object of what is expected of each, not ${kind(expect)}`)
   let out = '{'
   for (const id of Object.keys(expect)) {
     const one = expect[id]
     const fine = typeof one === 'string' || (Number.isSafeInteger(one) && one >= 0)
-    if (!fine) throw new TypeError(`expect.${id} is to be a token, a revision, "absent" or "exists", not ${kind(one)}`)
+    if (!fine) throw new TypeError(`${name}.${id} is to be a token, a revision, "absent" or "exists", not ${kind(one)}`)
     out += (out.length > 1 ? ',' : '') + JSON.stringify(id) + ':' + JSON.stringify(one)
   }
   return out + '}'
@@ -172,10 +239,11 @@ function withOptions(out, options = {}, about) {
   }
   const { expect, expectDocuments, fences, opId, seen, durability } = options
   // Of a change of one task, a bare token or revision is that task's.
-  const whole = typeof expect === 'object' || expect === undefined || about === undefined ? expect : { [about]: expect }
+  const isBare = typeof expect === 'string' || typeof expect === 'number'
+  const whole = isBare && about !== undefined ? { [about]: expect } : expect
   return members(out, {
-    expect: maybe((_, value) => expected(value), 'expect', whole),
-    expect_documents: maybe((_, value) => expected(value), 'expectDocuments', expectDocuments),
+    expect: maybe(expected, 'expect', whole),
+    expect_documents: maybe(expected, 'expectDocuments', expectDocuments),
     fences: maybe(objectOf, 'fences', typeof fences === 'string' && about !== undefined ? { [about]: fences } : fences),
     op_id: maybe(textOf, 'opId', opId),
     seen: maybe((name, value) => json(value, name), 'seen', seen),
@@ -183,4 +251,4 @@ function withOptions(out, options = {}, about) {
   }) + '}'
 }
 
-module.exports = { RawJson, raw, json, change, withOptions, members, textOf, maybe }
+module.exports = { RawJson, raw, json, change, withOptions, members, patchText, textOf, maybe }

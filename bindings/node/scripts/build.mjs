@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const here = dirname(dirname(fileURLToPath(import.meta.url)))
-const { fileName } = createRequire(import.meta.url)('../lib/addon.js')
+const { fileNames } = createRequire(import.meta.url)('../lib/addon.js')
 const args = ['build', '--release', '--locked', '--manifest-path', join(here, 'Cargo.toml'), '--message-format=json']
 const out = execFileSync('cargo', args, { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] })
 const built = out
@@ -18,6 +18,8 @@ const built = out
   .find((name) => /\.(so|dylib|dll)$/.test(name))
 if (built === undefined) throw new Error('cargo has built no addon')
 mkdirSync(join(here, 'prebuilds'), { recursive: true })
-const addon = join(here, 'prebuilds', fileName())
+const isMusl = /^host: .*musl/m.test(execFileSync('rustc', ['-vV'], { encoding: 'utf8' }))
+const name = fileNames().find((name) => name.includes('musl') === isMusl)
+const addon = join(here, 'prebuilds', name)
 copyFileSync(built, addon)
 console.log(`${addon}: ${statSync(addon).size} bytes`)

@@ -1,7 +1,8 @@
 //! A stream of what changes in a workspace: a thread that reads on only when it is asked to.
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use foldlog::log::Waker;
@@ -34,12 +35,40 @@ struct End {
     waker: Option<Waker>,
 }
 
+/// A stream's two ends: of who asks and of who answers.
+pub(crate) struct Stream {
+    asks: Mutex<Option<Sender<Job>>>,
+    end: Mutex<End>,
+    /// Its thread, for who waits until it holds nothing of the workspace.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Stream {
+    /// Ends it: what is being waited for is answered with nothing.
+    pub(crate) fn stop(&self) {
+        drop(lock(&self.asks).take());
+        let mut end = lock(&self.end);
+        end.stopped = true;
+        if let Some(waker) = &end.waker {
+            waker.stop();
+        }
+    }
+
+    /// The same, and waits until its thread has ended.
+    pub(crate) fn end(&self) {
+        self.stop();
+        if let Some(thread) = lock(&self.thread).take() {
+            // One that has panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// See the module.
 #[napi]
 pub struct Follow {
     wire: Arc<Wire>,
-    asks: Mutex<Option<Sender<Job>>>,
-    end: Arc<Mutex<End>>,
+    stream: Arc<Stream>,
 }
 
 impl Follow {
@@ -49,25 +78,32 @@ impl Follow {
         home: &Tasks,
         since: Since,
         durable: bool,
-    ) -> Result<Self, Failure> {
-        let end: Arc<Mutex<End>> = Arc::default();
+    ) -> Result<(Self, Weak<Stream>), Failure> {
         let (asks, asked) = mpsc::channel();
+        let stream = Arc::new(Stream {
+            asks: Mutex::new(Some(asks)),
+            end: Mutex::default(),
+            thread: Mutex::default(),
+        });
         let begun = match since {
             Since::Now => Some(home.changes(since)?),
             _ => None,
         };
-        let (home, its_end) = (home.clone(), Arc::clone(&end));
+        let (home, its) = (home.clone(), Arc::clone(&stream));
         let thread = std::thread::Builder::new().name("foldlog-follow".into());
         let thread = thread.spawn(move || {
-            let stream = match begun {
-                Some(stream) => Ok(stream),
+            let changes = match begun {
+                Some(changes) => Ok(changes),
                 None => caught(|| Ok(home.changes(since)?)),
             };
-            let stream = stream.map(|stream| if durable { stream.durable_only() } else { stream });
-            serve(&home, stream, &asked, &its_end);
+            let changes = changes.map(|changes| if durable { changes.durable_only() } else { changes });
+            serve(&home, changes, &asked, &its.end);
         });
-        thread.map_err(|e| Failure::io("start a thread for", std::path::Path::new("subscribe"), &e))?;
-        Ok(Follow { wire: Arc::clone(wire), asks: Mutex::new(Some(asks)), end })
+        let thread =
+            thread.map_err(|e| Failure::io("start a thread for", std::path::Path::new("subscribe"), &e))?;
+        *lock(&stream.thread) = Some(thread);
+        let weak = Arc::downgrade(&stream);
+        Ok((Follow { wire: Arc::clone(wire), stream }, weak))
     }
 }
 
@@ -76,27 +112,24 @@ impl Follow {
     /// Asks for what comes next: `{"updates":[{"commit"}|{"health"}],"cursor","ended"}`, as soon as there is any.
     #[napi(catch_unwind)]
     pub fn pull(&self, job: f64) -> napi::Result<()> {
-        let job = Job::of(&self.wire, job, false);
-        let asks = lock(&self.asks);
-        let sent = asks.as_ref().map_or(Err(()), |asks| asks.send(job).map_err(drop));
-        sent.map_err(|()| thrown(closed("subscription")))
+        let asks = lock(&self.stream.asks);
+        // One that has ended answers nothing more, and the job it drops says so.
+        let asks = asks.as_ref().ok_or_else(|| thrown(closed("subscription")))?;
+        let sent = asks.send(Job::of(&self.wire, job, false));
+        drop(sent);
+        Ok(())
     }
 
     /// Ends it: what is being waited for is answered with nothing.
     #[napi(catch_unwind)]
     pub fn stop(&self) {
-        drop(lock(&self.asks).take());
-        let mut end = lock(&self.end);
-        end.stopped = true;
-        if let Some(waker) = &end.waker {
-            waker.stop();
-        }
+        self.stream.stop();
     }
 }
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        self.stop();
+        self.stream.stop();
     }
 }
 
@@ -120,15 +153,17 @@ fn serve(home: &Tasks, stream: Result<TaskChanges, Failure>, asked: &Receiver<Jo
     }
     while let Ok(job) = asked.recv() {
         let answer = caught(|| next(home, &mut stream));
-        let over = answer.is_err() || stream.is_stopped();
-        job.end(answer);
+        // What the answer says, and nothing that came behind it.
+        let over = answer.as_ref().map_or(true, |(_, ended)| *ended);
+        job.end(answer.map(|(text, _)| text));
         if over {
             return;
         }
     }
 }
 
-fn next(home: &Tasks, stream: &mut TaskChanges) -> Result<String, Failure> {
+/// What comes next, and whether it ends with that.
+fn next(home: &Tasks, stream: &mut TaskChanges) -> Result<(String, bool), Failure> {
     let mut updates = Vec::new();
     while !stream.is_stopped() {
         let patience = if updates.is_empty() { STRETCH } else { Duration::ZERO };
@@ -148,6 +183,7 @@ fn next(home: &Tasks, stream: &mut TaskChanges) -> Result<String, Failure> {
     let mut out = String::from("{");
     raw("updates", array(&updates), &mut out);
     text("cursor", &changes::cursor(stream.cursor()), &mut out);
-    raw("ended", stream.is_stopped(), &mut out);
-    Ok(out + "}")
+    let ended = stream.is_stopped();
+    raw("ended", ended, &mut out);
+    Ok((out + "}", ended))
 }

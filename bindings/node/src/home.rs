@@ -1,15 +1,16 @@
 //! One workspace, as one JavaScript environment has it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use foldlog::{TaskId, Tasks};
+use foldlog::task::{CommitOptions, Op};
+use foldlog::{Durability, Patch, TaskId, Tasks};
 use foldlog_requests::json::{array, raw, text};
 use foldlog_requests::{Failure, Request, health, history, receipt, task};
 use napi::Either;
 use napi_derive::napi;
 
-use crate::follow::{Follow, since};
+use crate::follow::{Follow, Stream, since};
 use crate::known::Known;
 use crate::lane::{self, Lane};
 use crate::wire::{Job, Wire, lock};
@@ -28,11 +29,19 @@ pub struct Home {
     tasks: Option<Tasks>,
     lane: Arc<Lane>,
     known: Mutex<Known>,
+    /// The streams that were begun here, to be ended with it.
+    streams: Mutex<Vec<Weak<Stream>>>,
 }
 
 impl Home {
     pub(crate) fn of(wire: &Arc<Wire>, tasks: Tasks) -> Self {
-        Home { wire: Arc::clone(wire), tasks: Some(tasks), lane: Arc::default(), known: Mutex::default() }
+        Home {
+            wire: Arc::clone(wire),
+            tasks: Some(tasks),
+            lane: Arc::default(),
+            known: Mutex::default(),
+            streams: Mutex::default(),
+        }
     }
 
     fn tasks(&self) -> napi::Result<&Tasks> {
@@ -49,11 +58,31 @@ impl Home {
         pool::run(Job::of(&self.wire, job, cancellable), move || work(&tasks));
         Ok(())
     }
+
+    /// For what may wait as long as a device or another process likes.
+    fn waiting(
+        &self,
+        job: f64,
+        cancellable: bool,
+        work: impl FnOnce(&Tasks) -> Result<String, Failure> + Send + 'static,
+    ) -> napi::Result<()> {
+        let tasks = self.tasks()?.clone();
+        pool::WAITERS.run(Job::of(&self.wire, job, cancellable), move || work(&tasks));
+        Ok(())
+    }
+
+    /// The streams that are still held.
+    fn streams(&self) -> Vec<Arc<Stream>> {
+        std::mem::take(&mut *lock(&self.streams)).iter().filter_map(Weak::upgrade).collect()
+    }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
         self.lane.close();
+        for stream in self.streams() {
+            stream.stop();
+        }
         // The last handle syncs, and JavaScript's thread waits for no sync.
         if let Some(tasks) = self.tasks.take() {
             pool::drop_there(tasks);
@@ -105,6 +134,12 @@ impl Home {
                 }
             }
         }
+    }
+
+    /// What JavaScript was told did not arrive: all is to be told again.
+    #[napi(catch_unwind)]
+    pub fn forget(&self) {
+        lock(&self.known).forget_all();
     }
 
     /// A task's item as the log spells it.
@@ -163,17 +198,49 @@ impl Home {
     #[napi(catch_unwind)]
     pub fn commit(&self, job: f64, request: String, cancellable: bool) -> napi::Result<Option<String>> {
         let tasks = self.tasks()?;
-        let mut asked = lane::read(&request).map_err(thrown)?;
-        let waits = asked.1.durability == foldlog::Durability::Durable || !self.lane.is_empty();
-        if !waits {
-            if let Some(done) = tasks.try_commit(asked.0, asked.1).map_err(thrown)? {
-                return Ok(Some(receipt::with_ticket(tasks, &done)));
+        if self.lane.is_empty() {
+            let (ops, mut options) = lane::read(&request).map_err(thrown)?;
+            // What is to be durable is written here too, and only waited for elsewhere: so a sync of others that begins
+            // before the lane's thread wakes up carries it.
+            let syncs = options.durability == Durability::Durable;
+            if syncs {
+                options.durability = Durability::Buffered;
             }
-            // Read once more rather than copied each time.
-            asked = lane::read(&request).map_err(thrown)?;
+            if let Some(done) = tasks.try_commit(ops, options).map_err(thrown)? {
+                if !syncs || done.durable {
+                    return Ok(Some(receipt::with_ticket(tasks, &done)));
+                }
+                self.lane.settle(tasks, Job::of(&self.wire, job, cancellable), done);
+                return Ok(None);
+            }
         }
-        self.lane.commit(tasks, Job::of(&self.wire, job, cancellable), asked);
+        self.lane.commit(tasks, Job::of(&self.wire, job, cancellable), request);
         Ok(None)
+    }
+
+    /// Patches a task, buffered, where that can be done without waiting: `[SEQ,LAST_SEQ,REVISION,TOKEN,TICKET,DURABLE]`
+    /// of a receipt that names this one task, and any other receipt whole. Else nothing, and nothing was done: then it is to be
+    /// asked for as a request, which says what is wrong with it too.
+    ///
+    /// This is what hosts do all the time, and the text of a request and of a whole receipt costs more than the commit.
+    #[napi(catch_unwind)]
+    pub fn patch(&self, id: String, patch: String) -> napi::Result<Option<String>> {
+        let tasks = self.tasks()?;
+        if !self.lane.is_empty() {
+            return Ok(None);
+        }
+        let (Ok(task), Ok(patch)) = (TaskId::new(&id), Patch::parse(&patch)) else { return Ok(None) };
+        let op = Op::Patch { id: task, patch };
+        let done = tasks.try_commit(vec![op], CommitOptions::from(Durability::Buffered)).map_err(thrown)?;
+        Ok(done.map(|done| match done.tasks.as_slice() {
+            [(_, token)] => {
+                let (first, last, revision, durable) =
+                    (done.first, done.last(), token.revision, done.durable);
+                let ticket = receipt::ticket(&done);
+                format!("[{first},{last},{revision},\"{token}\",\"{ticket}\",{durable}]")
+            }
+            _ => receipt::with_ticket(tasks, &done),
+        }))
     }
 
     /// A task's history, as an array.
@@ -191,7 +258,7 @@ impl Home {
     #[napi(catch_unwind)]
     pub fn flush(&self, job: f64, cancellable: bool) -> napi::Result<()> {
         let lane = Arc::clone(&self.lane);
-        self.pooled(job, cancellable, move |tasks| {
+        self.waiting(job, cancellable, move |tasks| {
             lane.drain();
             tasks.workspace().flush()?;
             Ok("null".into())
@@ -208,7 +275,7 @@ impl Home {
         cancellable: bool,
     ) -> napi::Result<()> {
         let patience = Duration::try_from_secs_f64(timeout_ms / 1000.0).unwrap_or(Duration::MAX);
-        self.pooled(job, cancellable, move |tasks| {
+        self.waiting(job, cancellable, move |tasks| {
             let committed = receipt::read_ticket(&ticket);
             let committed =
                 committed.ok_or_else(|| Failure::invalid(format!("{ticket:?} is no receipt's ticket")))?;
@@ -227,10 +294,15 @@ impl Home {
     #[napi(catch_unwind)]
     pub fn follow(&self, from: String, durable: bool) -> napi::Result<Follow> {
         let tasks = self.tasks()?;
-        Follow::begin(&self.wire, tasks, since(&from).map_err(thrown)?, durable).map_err(thrown)
+        let since = since(&from).map_err(thrown)?;
+        let (follow, stream) = Follow::begin(&self.wire, tasks, since, durable).map_err(thrown)?;
+        let mut streams = lock(&self.streams);
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(stream);
+        Ok(follow)
     }
 
-    /// Answers once all that was asked for is answered, and the log is synced.
+    /// Answers once all that was asked for is answered, its streams have ended, the log is synced, and no thread holds it.
     #[napi(catch_unwind)]
     pub fn close(&mut self, job: f64) -> napi::Result<()> {
         let job = Job::of(&self.wire, job, false);
@@ -238,10 +310,12 @@ impl Home {
             job.end(Ok("null".into()));
             return Ok(());
         };
-        let lane = Arc::clone(&self.lane);
-        pool::run(job, move || {
-            lane.close();
-            lane.drain();
+        let (lane, streams) = (Arc::clone(&self.lane), self.streams());
+        pool::WAITERS.run(job, move || {
+            lane.end();
+            for stream in streams {
+                stream.end();
+            }
             // A handle that cannot write has nothing to be synced.
             if tasks.workspace().log().session().is_some() {
                 tasks.workspace().clone().close()?;

@@ -21,6 +21,7 @@ type Call = ThreadsafeFunction<(), (), (), napi::Status, false, true, 0>;
 const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
 const CANCELLED: u8 = 2;
+const ANSWERED: u8 = 3;
 
 /// One environment's end of all threads that work for it.
 pub(crate) struct Wire {
@@ -32,16 +33,8 @@ pub(crate) struct Wire {
     open: Mutex<HashMap<u64, Arc<AtomicU8>>>,
 }
 
-/// What a job has come to.
-#[napi(object)]
-pub struct Done {
-    /// The job.
-    pub id: f64,
-    /// Whether `text` is an error's JSON.
-    pub failed: bool,
-    /// The answer, as JSON.
-    pub text: String,
-}
+/// What a job has come to: whether the text is an error's.
+type Done = (u64, bool, String);
 
 impl Wire {
     /// Leaves a result and sees to it that its owner comes for it.
@@ -51,8 +44,7 @@ impl Wire {
             Err(failure) => (true, failure.json_with_data()),
         };
         lock(&self.open).remove(&id);
-        #[expect(clippy::cast_precision_loss, reason = "it was a number of JavaScript's")]
-        lock(&self.done).push(Done { id: id as f64, failed, text });
+        lock(&self.done).push((id, failed, text));
         if !self.called.swap(true, Ordering::AcqRel) {
             // An environment that is closing needs no answers.
             let _ = self.call.call((), ThreadsafeFunctionCallMode::NonBlocking);
@@ -60,7 +52,7 @@ impl Wire {
     }
 }
 
-/// Something that was asked for and is answered once.
+/// Something that was asked for and is answered once: if nobody does it, when it is dropped.
 pub(crate) struct Job {
     id: u64,
     state: Arc<AtomicU8>,
@@ -86,6 +78,7 @@ impl Job {
 
     /// Answers.
     pub(crate) fn end(self, result: Result<String, Failure>) {
+        self.state.store(ANSWERED, Ordering::Release);
         self.wire.answer(self.id, result);
     }
 
@@ -98,18 +91,35 @@ impl Job {
     }
 }
 
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Who has called it off has been answered by that.
+        if matches!(self.state.swap(ANSWERED, Ordering::AcqRel), CANCELLED | ANSWERED) {
+            return;
+        }
+        let failure = match std::thread::panicking() {
+            true => panicked("see what was printed"),
+            false => crate::home::closed("workspace"),
+        };
+        self.wire.answer(self.id, Err(failure));
+    }
+}
+
+fn panicked(said: &str) -> Failure {
+    Failure::Own {
+        code: "panic",
+        message: format!("foldlog panicked: {said}"),
+        remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands".into(),
+        file: None,
+    }
+}
+
 /// What work comes to; a panic is an error.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let said = payload.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(Failure::Own {
-            code: "panic",
-            message: format!("foldlog panicked: {said}"),
-            remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands"
-                .into(),
-            file: None,
-        })
+        Err(panicked(said))
     })
 }
 
@@ -130,12 +140,21 @@ impl Bridge {
         Ok(Bridge { wire: Arc::new(wire) })
     }
 
-    /// All results that have not been fetched yet.
+    /// All results that have not been fetched yet: of each its job's number, `+` or `-`, its text, an error's behind `-`, and
+    /// a NUL, which no JSON has.
     #[napi(catch_unwind)]
-    pub fn fetch(&self) -> Vec<Done> {
+    pub fn fetch(&self) -> String {
         // In this order: what is left behind this calls again.
         self.wire.called.store(false, Ordering::Release);
-        std::mem::take(&mut *lock(&self.wire.done))
+        let done = std::mem::take(&mut *lock(&self.wire.done));
+        let mut out = String::with_capacity(done.iter().map(|(_, _, text)| text.len() + 24).sum());
+        for (id, failed, text) in done {
+            out += &id.to_string();
+            out.push(if failed { '-' } else { '+' });
+            out += &text;
+            out.push('\0');
+        }
+        out
     }
 
     /// Calls a job off. `true` = it had not begun, and never will: nothing of it has been or will be done. `false` = it has

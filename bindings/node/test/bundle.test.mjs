@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -53,7 +53,7 @@ for (const format of ['cjs', 'esm']) {
       assert.equal(ran.status, 0, ran.stderr)
       return JSON.parse(ran.stdout)
     }
-    const name = require('../lib/addon.js').fileName()
+    const name = basename(require('../lib/index.js').available().file)
     assert.equal(run(join(dist, 'a')).kind, 'old')
     copyFileSync(require('../lib/index.js').available().file, join(dist, name))
     const told = run(join(dist, 'b'))

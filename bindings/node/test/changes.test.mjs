@@ -91,3 +91,42 @@ test("VS Code's events tell of changes, in any process, until they are disposed 
   await other.end()
   await store.close()
 })
+
+test('closing ends the subscriptions of a store that only reads, too, and lets go of everything', async () => {
+  const path = folder()
+  const writer = await openStore(path, { label: 'writer' })
+  const tasks = (await writer.workspace('key:k')).tasks
+  await tasks.create({ id: 't' })
+  for (const readOnly of [true, false]) {
+    const store = await openStore(path, { readOnly, label: 'reader' })
+    const workspace = await store.workspace('key:k')
+    // One that waits for news, one that nobody asks, one that was called off from the start.
+    const news = workspace.subscribe()
+    if (readOnly) assert.equal((await news.next()).value.health.status, 'read-only')
+    const waiting = news.next()
+    const idle = workspace.subscribe({ from: 'start' })
+    assert.equal((await idle.next()).value.commit.changes[0].id, 't')
+    const off = workspace.subscribe({ signal: AbortSignal.abort() })
+    await assert.rejects(off.next(), (error) => error instanceof AbortError)
+    if (!readOnly) await workspace.tasks.patch('t', { set: { a: 1 } })
+    await store.close()
+    if (readOnly) assert.deepEqual(await waiting, { value: undefined, done: true })
+    else assert.equal((await waiting).value.commit.changes[0].kind, 'patched')
+    const held = (await writer.sessions()).filter(({ label, state }) => label === 'reader' && state !== 'dead')
+    assert.deepEqual(held, [], 'its session has ended with it')
+  }
+  await writer.close()
+})
+
+test('a commit that changes documents tells of them', async () => {
+  const store = await openStore(folder())
+  const workspace = await store.workspace('key:k')
+  const updates = workspace.subscribe()
+  await workspace.commit([{ op: 'create', item: { id: 't' } }, { op: 'putDocument', name: 'd', value: [1], kind: 'k' }])
+  const { value: { commit } } = await updates.next()
+  assert.deepEqual(commit.changes.map(({ id }) => id), ['t'])
+  assert.deepEqual(commit.documents.map(({ name, event, value, kind, revision }) => [name, event, value, kind, revision]), [['d', 'document-put', [1], 'k', 1]])
+  assert.deepEqual(Object.keys(commit.documents[0]).filter((key) => key.includes('_')), [])
+  await updates.return()
+  await store.close()
+})

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { openStore } from '../lib/index.mjs'
@@ -105,7 +106,7 @@ test('two copies of the addon in one process, and a package that is loaded anew,
   const lib = new URL('../lib/', import.meta.url)
   fs.cpSync(lib, `${copies}/lib`, { recursive: true })
   const { file } = require('../lib/index.js').available()
-  fs.copyFileSync(file, `${copies}/lib/${require('../lib/addon.js').fileName()}`)
+  fs.copyFileSync(file, join(copies, 'lib', basename(file)))
   const copy = require(`${copies}/lib/index.js`)
   assert.equal(copy.available().file.startsWith(copies), true)
   for (const name of Object.keys(require.cache).filter((name) => name.startsWith(copies))) delete require.cache[name]
@@ -156,7 +157,7 @@ test('without an addon everything says so, and nothing breaks', () => {
   const told = JSON.parse(lacks.stdout)
   assert.deepEqual([told.it.available, told.it.platform, told.name, told.code, told.same], [false, `${process.platform}-${process.arch}`, 'UnavailableError', 'unavailable', true])
   assert.match(told.it.reason, /there is no foldlog\..*\.node/)
-  require('node:fs').writeFileSync(`${dir}/lib/${require('../lib/addon.js').fileName()}`, 'no addon')
+  require('node:fs').writeFileSync(join(dir, 'lib', basename(require('../lib/index.js').available().file)), 'no addon')
   const broken = spawnSync(process.execPath, ['-p', 'JSON.stringify(require(process.argv[1]).available())', `${dir}/lib/index.js`], { encoding: 'utf8' })
   const { available, file, reason } = JSON.parse(broken.stdout)
   assert.deepEqual([available, file.startsWith(dir)], [false, true])

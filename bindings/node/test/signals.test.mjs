@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { AbortError, openStore } from '../lib/index.mjs'
 import { folder } from './harness.mjs'
@@ -19,7 +20,9 @@ test('a commit that is called off was not written, or has its receipt: never any
     for (let n = 0; n < 20; n++) {
       const controller = new AbortController()
       const field = `f${round}x${n}`
-      const one = tasks.patch('t', { set: { [field]: 1 } }, { signal: controller.signal })
+      // What has a name of its own is not made on this thread, and so may have to wait.
+      const opId = n % 3 === 0 ? undefined : randomUUID()
+      const one = tasks.patch('t', { set: { [field]: 1 } }, { signal: controller.signal, opId })
       all.push(one.then(
         () => receipts.push(field),
         (error) => {
@@ -55,5 +58,51 @@ test('a signal that is aborted already lets nothing begin', async () => {
   for (const call of calls) await assert.rejects(call, (error) => error instanceof AbortError && error.cause === 'why')
   assert.deepEqual([tasks.get('t').revision, tasks.get('u')], [1, undefined])
   assert.deepEqual((await store.workspaces()).length, 1)
+  await store.close()
+})
+
+test('what is no signal is refused before anything begins; null is none', async () => {
+  const { store, workspace, tasks } = await tasksIn()
+  for (const signal of [{}, 'abort', 5, { aborted: false }]) {
+    for (const options of [{ signal }, { signal, durability: 'buffered' }, { signal, opId: randomUUID() }]) {
+      await assert.rejects(async () => tasks.patch('t', { set: { n: 1 } }, options), TypeError)
+    }
+    await assert.rejects(async () => workspace.flush({ signal }), TypeError)
+    await assert.rejects(async () => openStore(folder(), { signal }), TypeError)
+    assert.throws(() => workspace.subscribe({ signal }), TypeError)
+  }
+  assert.equal(tasks.get('t').revision, 1)
+  await tasks.patch('t', { set: { n: 1 } }, { signal: null })
+  await tasks.patch('t', { set: { n: 2 } }, { signal: null, durability: 'buffered' })
+  await workspace.flush({ signal: null })
+  assert.deepEqual([tasks.get('t').revision, tasks.get('t').item.n], [3, 2])
+  await store.close()
+})
+
+test('a flush waits for what was asked for before it, and for nothing that comes behind', async () => {
+  const { store, workspace, tasks } = await tasksIn()
+  const named = (n) => tasks.patch('t', { set: { n } }, { opId: randomUUID() })
+  const order = []
+  const all = [named(0).then(() => order.push('before')), workspace.flush().then(() => order.push('flush'))]
+  // More as long as it has not come: one that waits for an empty queue never would.
+  const more = async () => {
+    for (let n = 1; !order.includes('flush'); n++) {
+      assert.ok(n < 20_000, 'the flush never came')
+      await Promise.race([named(n), named(n + 0.5)])
+    }
+  }
+  await Promise.all([...all, more()])
+  assert.deepEqual(order, ['before', 'flush'])
+  await store.close()
+})
+
+test('what is waited for has a time, and says so where it has none', async () => {
+  const { store, workspace, tasks } = await tasksIn()
+  const receipt = await tasks.patch('t', { set: { n: 1 } }, { durability: 'buffered' })
+  for (const timeoutMs of [NaN, -1, 'soon', null]) {
+    await assert.rejects(workspace.waitDurable(receipt, { timeoutMs }), TypeError)
+  }
+  for (const none of [undefined, null, {}, 7]) await assert.rejects(workspace.waitDurable(none), TypeError)
+  await workspace.waitDurable(receipt, { timeoutMs: Infinity })
   await store.close()
 })

@@ -95,7 +95,8 @@ test('what JSON cannot hold is refused at the door, and nothing is written', asy
   const endless = {}
   endless.self = endless
   await refused({ endless }, /nested too deeply/)
-  await refused({ n: raw('1,') }, (error) => error.code === 'invalid')
+  // JSON.parse takes the last of two; the log takes neither.
+  await refused({ n: raw('{"a":1,"a":2}') }, (error) => error.code === 'invalid')
   await assert.rejects(tasks.patch('t', { sett: {} }), /and no sett/)
   await assert.rejects(tasks.patch('t', { set: {} }, { expected: 1 }), /there is no option expected/)
   assert.throws(() => tasks.get(7), TypeError)
@@ -219,4 +220,70 @@ test('a panic is an error, on either thread', () => {
   const { native } = require('../lib/addon.js').load()
   assert.throws(() => native.panics(), /a panic that was asked for/)
   assert.equal(available().available, true)
+})
+
+test('an expectation that names nothing is refused: a commit that was to be conditional is never made without', async () => {
+  const store = await foldlog.openStore(folder())
+  const { tasks, documents } = await store.workspace('key:k')
+  await tasks.create({ id: 't' })
+  await documents.put('d', 1)
+  const patch = [{ op: 'patch', id: 't', set: { n: 1 } }]
+  for (const expect of [3, 'exists', ['t'], new Map([['t', 1]]), null, true, { t: undefined }, { t: -1 }, { t: 1.5 }]) {
+    await assert.rejects(async () => tasks.commit(patch, { expect, durability: 'buffered' }), TypeError, String(expect))
+    await assert.rejects(async () => tasks.remove(['t'], { expect }), TypeError, String(expect))
+    await assert.rejects(async () => tasks.commit(patch, { expectDocuments: expect }), TypeError, String(expect))
+  }
+  for (const expect of [new Map(), [], null]) {
+    await assert.rejects(async () => documents.put('d', 2, { expect }), TypeError, String(expect))
+    await assert.rejects(async () => tasks.patch('t', { set: { n: 1 } }, { expect, durability: 'buffered' }), TypeError)
+  }
+  assert.deepEqual([tasks.get('t').revision, (await documents.get('d')).value], [1, 1])
+  await store.close()
+})
+
+test('what is put into the global home without waiting is put in the order of the calls', async () => {
+  const store = await foldlog.openStore(folder())
+  const { documents } = store.global
+  for (let round = 0; round < 10; round++) {
+    await Promise.all(Array.from({ length: 8 }, (_, n) => documents.put('x', [round, n])))
+    assert.deepEqual((await documents.get('x')).value, [round, 7])
+  }
+  await store.close()
+})
+
+test('a workspace that is being opened while its store closes is not left open', async () => {
+  const path = folder()
+  const store = await foldlog.openStore(path, { label: 'one' })
+  const opening = store.workspace('key:k')
+  const closing = store.close()
+  const opened = await opening.then(() => true, (error) => error.code)
+  await closing
+  assert.ok(opened === true || opened === 'closed', opened)
+  await assert.rejects(store.workspace('key:late'), (error) => error.code === 'closed')
+  const other = await foldlog.openStore(path)
+  assert.deepEqual((await other.sessions()).filter(({ label, state }) => label === 'one' && state !== 'dead'), [])
+  await other.close()
+})
+
+test('what was told and could not be taken in is told again', async () => {
+  const store = await foldlog.openStore(folder())
+  const { tasks } = await store.workspace('key:k')
+  await tasks.create({ id: 't', n: 1 })
+  await tasks.create({ id: 'u', n: 1 })
+  const { parse } = JSON
+  for (const act of [() => tasks.getAll(), () => tasks.get('t'), () => tasks.tree('t')]) {
+    JSON.parse = () => {
+      throw new RangeError('Invalid string length')
+    }
+    try {
+      assert.throws(act, RangeError)
+    } finally {
+      JSON.parse = parse
+    }
+    assert.equal(tasks.get('t').item.n, 1)
+    assert.deepEqual(tasks.getAll().map(({ item }) => item.id).sort(), ['t', 'u'])
+    assert.equal(tasks.tree('t')[0].task.item.n, 1)
+    await tasks.patch('t', { set: { other: Math.random() } }, { durability: 'buffered' })
+  }
+  await store.close()
 })

@@ -29,9 +29,12 @@ test('every value of the corpus comes back as it was spelled, to every process',
     assert.equal((await other.ask({ do: 'text', id: `t${n}` })).ok, `{"id":"t${n}","v":${text}}`)
   }
   await other.end()
+  const { revision } = tasks.get('t0')
   for (const text of corpus('refused')) {
-    await assert.rejects(tasks.patch('t0', { set: { v: raw(text) } }), (error) => error.code === 'invalid', text)
+    const refused = async () => tasks.patch('t0', { set: { v: raw(text) } })
+    await assert.rejects(refused, (error) => error instanceof TypeError || error.code === 'invalid', text)
   }
+  assert.equal(tasks.get('t0').revision, revision)
   await store.close()
 })
 
@@ -49,5 +52,48 @@ test('what JavaScript can hold goes in and comes out as the same value', async (
   assert.equal(tasks.getText('big'), '{"id":"big","value":1180591620717411303424}')
   await tasks.create({ id: 'date', value: new Date(0) })
   assert.equal(tasks.get('date').item.value, '1970-01-01T00:00:00.000Z')
+  await store.close()
+})
+
+test('what JSON cannot hold is refused, wherever it stands, and nothing is written', async () => {
+  const store = await openStore(folder())
+  const { tasks } = await store.workspace('key:k')
+  await tasks.create({ id: 't' })
+  const loop = []
+  loop.push(loop)
+  const all = [
+    undefined, NaN, Infinity, Symbol('s'), () => 1, new Map([[1, 2]]), new Set([1]), /x/, new Number(5), new Uint8Array(2),
+    new Date(NaN), Promise.resolve(1), new Error('e'), loop, [undefined], [, 1], // eslint-disable-line no-sparse-arrays
+  ]
+  for (const value of all) {
+    for (const set of [{ v: value }, { v: { deep: [value] } }]) {
+      await assert.rejects(async () => tasks.patch('t', { set }, BUFFERED), TypeError)
+      await assert.rejects(async () => tasks.create({ id: 'u', ...set }), TypeError)
+    }
+  }
+  assert.deepEqual([tasks.get('t').revision, tasks.get('u')], [1, undefined])
+  // An object of a class of the host's own has members, and those are its JSON.
+  class Cost {
+    constructor() {
+      this.cents = 5
+    }
+  }
+  await tasks.patch('t', { set: { cost: new Cost(), none: Object.assign(Object.create(null), { a: -0 }) } }, BUFFERED)
+  assert.equal(tasks.getText('t'), '{"id":"t","cost":{"cents":5},"none":{"a":-0}}')
+  await store.close()
+})
+
+test('raw text is one value, and nothing beside it', async () => {
+  const store = await openStore(folder())
+  const { tasks } = await store.workspace('key:k')
+  await tasks.create({ id: 't', keep: 1 })
+  for (const text of ['1,"x":2', '1},"unset":["keep"],"expect":{"t":1', '', ' ', '1 2', '"\ud800"', 7, null, undefined]) {
+    assert.throws(() => raw(text), TypeError, String(text))
+  }
+  // A value of another copy of the package is known too, and judged alike.
+  const other = (text) => ({ [Symbol.for('foldlog.raw')]: text })
+  await tasks.patch('t', { set: { v: other(' 1.50 ') } }, BUFFERED)
+  assert.match(tasks.getText('t'), /"v": *1\.50/)
+  await assert.rejects(async () => tasks.patch('t', { set: { v: other('1,"x":2') } }, BUFFERED), TypeError)
   await store.close()
 })

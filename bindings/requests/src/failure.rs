@@ -277,7 +277,7 @@ fn members(kind: &ErrorKind, out: &mut String) {
         ErrorKind::DocumentRefused { name, kind, why } => {
             text("name", name, out);
             text("kind", kind, out);
-            text("why", why, out);
+            text("reason", why, out);
         }
         ErrorKind::BadStateFile { why } => text("why", why, out),
         ErrorKind::StatusRefused { id, from, to, why } => {
