@@ -10,10 +10,16 @@ import { lines } from './lines.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 
-/** A folder that is removed when the tests of this file have ended. */
-export function folder() {
+/** A folder that is removed when the tests of this file have ended. Of one that `keeps` a loaded addon, Windows may leave that. */
+export function folder({ keeps = false } = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'foldlog-node-'))
-  after(() => rmSync(dir, { recursive: true, force: true }))
+  after(() => {
+    try {
+      rmSync(dir, { recursive: true, force: true, maxRetries: keeps ? 0 : 5 })
+    } catch (error) {
+      if (!(keeps && process.platform === 'win32')) throw error
+    }
+  })
   return dir
 }
 

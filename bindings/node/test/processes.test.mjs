@@ -101,12 +101,13 @@ test('worker threads share a store, and one that is terminated takes nothing wit
 
 test('two copies of the addon in one process, and a package that is loaded anew, are like two programs', async () => {
   const path = folder()
-  const copies = folder()
+  const copies = folder({ keeps: true })
   const fs = require('node:fs')
   const lib = new URL('../lib/', import.meta.url)
   fs.cpSync(lib, `${copies}/lib`, { recursive: true })
   const { file } = require('../lib/index.js').available()
   fs.copyFileSync(file, join(copies, 'lib', basename(file)))
+  delete process.env.FOLDLOG_ADDON_DIR
   const copy = require(`${copies}/lib/index.js`)
   assert.equal(copy.available().file.startsWith(copies), true)
   for (const name of Object.keys(require.cache).filter((name) => name.startsWith(copies))) delete require.cache[name]
@@ -146,6 +147,7 @@ test('opening and the first read wait for nobody, even where another process hol
 
 test('without an addon everything says so, and nothing breaks', () => {
   const dir = folder()
+  const env = { ...process.env, FOLDLOG_ADDON_DIR: '' }
   require('node:fs').cpSync(new URL('../lib/', import.meta.url), `${dir}/lib`, { recursive: true })
   const lacks = spawnSync(process.execPath, ['-e', `
     const foldlog = require(process.argv[1])
@@ -153,12 +155,12 @@ test('without an addon everything says so, and nothing breaks', () => {
     let thrown
     try { foldlog.openMemory() } catch (error) { thrown = error }
     foldlog.openStore('x').catch((error) => console.log(JSON.stringify({ it, name: thrown.name, code: error.code, same: error.message === thrown.message, message: error.message })))
-  `, `${dir}/lib/index.js`], { encoding: 'utf8' })
+  `, `${dir}/lib/index.js`], { encoding: 'utf8', env })
   const told = JSON.parse(lacks.stdout)
   assert.deepEqual([told.it.available, told.it.platform, told.name, told.code, told.same], [false, `${process.platform}-${process.arch}`, 'UnavailableError', 'unavailable', true])
   assert.match(told.it.reason, /there is no foldlog\..*\.node/)
   require('node:fs').writeFileSync(join(dir, 'lib', basename(require('../lib/index.js').available().file)), 'no addon')
-  const broken = spawnSync(process.execPath, ['-p', 'JSON.stringify(require(process.argv[1]).available())', `${dir}/lib/index.js`], { encoding: 'utf8' })
+  const broken = spawnSync(process.execPath, ['-p', 'JSON.stringify(require(process.argv[1]).available())', `${dir}/lib/index.js`], { encoding: 'utf8', env })
   const { available, file, reason } = JSON.parse(broken.stdout)
   assert.deepEqual([available, file.startsWith(dir)], [false, true])
   assert.ok(reason.length > 0 && !/there is no/.test(reason), reason)
