@@ -101,20 +101,22 @@ impl Documents {
     /// # Errors
     /// [`ErrorKind::NoDocument`], [`ErrorKind::DocumentDeleted`], and as [`Documents::get`].
     pub fn require(&self, name: &DocumentName) -> Result<DocumentSnapshot> {
-        match self.get(name.as_str())? {
-            Some(found) => Ok(found),
-            None => Err(self.missing(name)?),
-        }
+        let found = self.read(|state, all| match all.entry(name.as_str()) {
+            Some(DocumentEntry::Live(document)) => Ok(snapshot(state, document)),
+            Some(DocumentEntry::Dead { seq, .. }) => Err(Some(*seq)),
+            None => Err(None),
+        })?;
+        found.map_or_else(|deleted| Err(self.missing(name, deleted)), |found| self.load(found))
     }
 
-    fn missing(&self, name: &DocumentName) -> Result<Error> {
-        let seq = self.read(|_, all| all.entry(name.as_str()).map(DocumentEntry::seq))?;
+    /// Why there is no document of a name: it was deleted by an event, or there never was one.
+    fn missing(&self, name: &DocumentName, deleted: Option<crate::Seq>) -> Error {
         let name = name.to_string();
-        let kind = match seq {
+        let kind = match deleted {
             Some(seq) => ErrorKind::DocumentDeleted { name, seq },
             None => ErrorKind::NoDocument { name },
         };
-        Ok(Error::new(kind, "read", self.tasks.workspace().log().paths().dir()))
+        Error::new(kind, "read", self.tasks.workspace().log().paths().dir())
     }
 
     /// Puts a value that is kept in a blob into its document.
@@ -153,8 +155,8 @@ impl Documents {
         let (_, changes) = self.tasks.workspace().log().replay(start, |(all, changes), _, commit| {
             DocumentChange::take_up(all, name.as_str(), commit, changes);
         })?;
-        if changes.is_empty() {
-            return Err(self.missing(name)?);
+        if changes.is_empty() && self.read(|_, all| all.entry(name.as_str()).is_none())? {
+            return Err(self.missing(name, None));
         }
         Ok(changes)
     }

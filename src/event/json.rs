@@ -38,8 +38,12 @@ pub fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, BadJson> {
     let members = de.deserialize_map(Members)?;
     de.end()?;
     let mut seen = HashSet::new();
-    for (key, value) in &members {
-        if !seen.insert(&**key) {
+    for (at, (key, value)) in members.iter().enumerate() {
+        let is_known = match members.len() <= FEW {
+            true => members.iter().take(at).any(|(known, _)| known == key),
+            false => !seen.insert(&**key),
+        };
+        if is_known {
             return Err(twice(key));
         }
         no_key_twice(value)?;
@@ -84,43 +88,116 @@ fn twice(key: &str) -> BadJson {
     BadJson(format!("the key {key:?} occurs twice in one object"))
 }
 
-/// Walks text that is known to be valid JSON.
+/// Up to so many keys are compared one by one, which costs less than a set of them.
+const FEW: usize = 16;
+
+/// Walks text that is known to be valid JSON. What it holds on the way is a small multiple of the text, whatever that is: one of
+/// brackets alone opens as many levels as it has bytes.
 fn no_key_twice(text: &str) -> Result<(), BadJson> {
-    let mut rest = text;
-    // For each open object its keys so far, for each open array nothing.
-    let mut open: Vec<Option<HashSet<Cow<'_, str>>>> = Vec::new();
+    let mut open = Levels::default();
+    // The keys of all open objects, as they are spelled; of each object that has any its level, and which is its first.
+    let mut keys: Vec<&str> = Vec::new();
+    let mut objects: Vec<(usize, usize)> = Vec::new();
+    // Of those with more than a few, decoded.
+    let mut many: Vec<(usize, HashSet<Cow<'_, str>>)> = Vec::new();
     let mut key_next = false;
+    let mut rest = text;
     while let Some(at) = rest.find(['{', '}', '[', ']', ',', '"']) {
         let (_, from) = rest.split_at(at);
         let mut len = 1;
         match from.as_bytes().first() {
             Some(b'{') => {
-                open.push(Some(HashSet::new()));
+                open.push(true);
                 key_next = true;
             }
             Some(b'[') => {
-                open.push(None);
+                open.push(false);
                 key_next = false;
             }
-            Some(b'}' | b']') => drop(open.pop()),
-            Some(b',') => key_next = matches!(open.last(), Some(Some(_))),
+            Some(b'}' | b']') => {
+                if let Some((_, first)) = objects.pop_if(|(level, _)| *level == open.depth) {
+                    keys.truncate(first);
+                    many.pop_if(|(level, _)| *level == open.depth);
+                }
+                open.pop();
+            }
+            Some(b',') => key_next = open.is_object(),
             _ => {
                 len = string_len(from);
-                if key_next && let Some(Some(keys)) = open.last_mut() {
-                    let raw = from.get(..len).unwrap_or_default();
-                    // Half a surrogate pair has no decoded form; such keys are compared as written.
-                    let key = serde_json::from_str::<Name<'_>>(raw).map_or(Cow::Borrowed(raw), |name| name.0);
-                    if keys.contains(&key) {
-                        return Err(twice(&key));
-                    }
-                    keys.insert(key);
+                if key_next && open.is_object() {
                     key_next = false;
+                    let key = from.get(..len).unwrap_or_default();
+                    let first = match objects.last() {
+                        Some((level, first)) if *level == open.depth => *first,
+                        _ => {
+                            objects.push((open.depth, keys.len()));
+                            keys.len()
+                        }
+                    };
+                    let known = keys.get(first..).unwrap_or_default();
+                    let is_known = match many.last_mut().filter(|(level, _)| *level == open.depth) {
+                        Some((_, set)) => !set.insert(decoded(key)),
+                        None if known.len() < FEW => known.iter().any(|known| same_key(known, key)),
+                        None => {
+                            let mut set: HashSet<Cow<'_, str>> =
+                                known.iter().map(|key| decoded(key)).collect();
+                            let is_new = set.insert(decoded(key));
+                            many.push((open.depth, set));
+                            !is_new
+                        }
+                    };
+                    if is_known {
+                        return Err(twice(&decoded(key)));
+                    }
+                    keys.push(key);
                 }
             }
         }
         rest = from.get(len..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// A key without its quotes and escapes. Half a surrogate pair has no decoded form; such keys are compared as written.
+fn decoded(key: &str) -> Cow<'_, str> {
+    serde_json::from_str::<Name<'_>>(key).map_or(Cow::Borrowed(key), |name| name.0)
+}
+
+fn same_key(one: &str, other: &str) -> bool {
+    match one.contains('\\') || other.contains('\\') {
+        true => decoded(one) == decoded(other),
+        false => one == other,
+    }
+}
+
+/// Which of the open levels are objects, a bit each.
+#[derive(Default)]
+struct Levels {
+    depth: usize,
+    bits: Vec<u64>,
+}
+
+impl Levels {
+    fn push(&mut self, is_object: bool) {
+        let (word, bit) = (self.depth / 64, self.depth % 64);
+        if word == self.bits.len() {
+            self.bits.push(0);
+        }
+        if let Some(bits) = self.bits.get_mut(word) {
+            *bits = *bits & !(1 << bit) | u64::from(is_object) << bit;
+        }
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Of the innermost.
+    fn is_object(&self) -> bool {
+        let Some(top) = self.depth.checked_sub(1) else { return false };
+        self.bits.get(top / 64).is_some_and(|bits| bits >> (top % 64) & 1 == 1)
+    }
 }
 
 /// Length of the string literal that `text`, which is valid, begins with; its quotes are counted.
@@ -186,6 +263,7 @@ mod tests {
             r#"{"x":{"a":1,"b":[{"c":1,"c":1}]}}"#,
             r#"{"x":[{"a":{"q":1},"b":"}","a":2}]}"#,
             r#"{"x":{"\ud83d":1,"\ud83d":2}}"#,
+            r#"{"x":{"a":{"b":{}},"c":[{"a":[]}],"\u0063":0}}"#,
         ] {
             assert!(members(text).unwrap_err().0.contains("twice"), "{text}");
         }
@@ -199,11 +277,38 @@ mod tests {
     }
 
     #[test]
+    fn key_twice_is_found_among_few_and_among_many() {
+        for many in [2, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            let keys: Vec<String> = (0..many).map(|n| format!("\"k{n}\":{{\"k0\":[]}}")).collect();
+            let fine = format!("{{{}}}", keys.join(","));
+            for again in [0, many / 2, many - 1] {
+                let bad = format!("{{{},\"\\u006b{again}\":0}}", keys.join(","));
+                for (fine, bad) in [
+                    (fine.clone(), bad.clone()),
+                    (format!("{{\"x\":[{fine},{fine}]}}"), format!("{{\"x\":[{fine},{bad}]}}")),
+                ] {
+                    assert!(members(&fine).is_ok(), "{fine}");
+                    assert!(members(&bad).unwrap_err().0.contains("twice"), "{bad}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn depth_is_bounded_by_length_alone() {
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
         assert_eq!(members(&deep).unwrap().len(), 1);
         let deep = format!("{{\"a\":{}1{}}}", "{\"k\":".repeat(100_000), "}".repeat(100_000));
         assert_eq!(members(&deep).unwrap().len(), 1);
+        let mut mixed = String::new();
+        for level in 0..1_000 {
+            mixed += if level % 3 == 0 { "[{\"a\":[],\"b\":{},\"c\":[" } else { "[[" };
+        }
+        let closed: String =
+            (0..1_000).rev().map(|level| if level % 3 == 0 { "]}]" } else { "]]" }).collect();
+        assert!(no_key_twice(&format!("{mixed}{closed}")).is_ok());
+        let deepest = format!("{mixed}{{\"k\":[{{}}],\"k\":0}}{closed}");
+        assert!(no_key_twice(&deepest).unwrap_err().0.contains("twice"));
     }
 
     #[test]

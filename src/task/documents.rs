@@ -1,6 +1,8 @@
 //! The rules of documents: named values beside the tasks, in the same commits.
 //!
-//! Pure, like all of `rules`, but for [`prepare`], which reads and stores the blobs of large values before the lock.
+//! Pure, like all of `rules`, but for [`Tasks::prepare`], which comes before the lock: it reads and stores the blobs of large values,
+//! and asks the program's validators. What it finds rests on the documents as they stood; under the lock that is compared, and
+//! where others have changed one meanwhile all is made ready anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,7 +17,7 @@ use crate::event::{
     DOCUMENT_KIND_LEN_MAX, DocumentName, Event, ITEM_LEN_MAX, Mirrored, Patch, Value, check_name,
 };
 use crate::log::{BlobId, Conflict, Cursor, Expect, Revision, Seq, State};
-use crate::view::{DocumentEntry, Documents, Index, patched};
+use crate::view::{Document, DocumentEntry, Documents, Index, patched};
 
 /// Most files that mirror one document.
 pub const MIRRORS_MAX: usize = 16;
@@ -53,32 +55,39 @@ impl Validators {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(kind.into(), validator);
     }
 
-    fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn of(&self, kind: &str) -> Option<Arc<Validator>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(kind).cloned()
+    fn of(&self, kind: Option<&str>) -> Option<Arc<Validator>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(kind?).cloned()
     }
 }
 
-/// What was made ready for a commit's documents before it had LOCK.
+/// What was found out about a commit's documents before it had LOCK. By the operation's place among the commit's, each with
+/// what it rests on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prepared {
     validators: Validators,
-    /// Whole values of patches whose document is, or becomes, too large for an event: by the operation's place, what they
-    /// rest on, and the value.
-    patches: HashMap<usize, (Place, Value)>,
-    /// Values that are kept in blobs, for the validators.
-    loaded: HashMap<BlobId, Value>,
-    /// Set where a patch rests on what has changed since: it is to be made ready anew.
+    /// Of patches whose document is, or becomes, too large for an event.
+    patches: HashMap<usize, (Place, Large)>,
+    /// Of values that a validator was asked about.
+    verdicts: HashMap<usize, (Place, Verdict)>,
+    /// Set where something rests on what has changed since: it is to be made ready anew.
     pub(super) stale: bool,
 }
+
+/// What a patch of a large document comes to.
+#[derive(Clone, Debug)]
+enum Large {
+    Whole(Value),
+    NoObject,
+    TooLong(u64),
+}
+
+/// What a validator has said: nothing, or why not.
+type Verdict = Result<(), String>;
 
 impl Prepared {
     /// Whether a blob was stored that nothing names yet.
     pub(super) fn has_blobs(&self) -> bool {
-        self.patches.values().any(|(_, value)| matches!(value, Value::Blob { .. }))
+        self.patches.values().any(|(_, large)| matches!(large, Large::Whole(Value::Blob { .. })))
     }
 }
 
@@ -87,6 +96,21 @@ type Place = Option<(Revision, Seq)>;
 
 fn place_of(entry: Option<&DocumentEntry>) -> Place {
     entry.map(|entry| (entry.revision(), entry.seq()))
+}
+
+/// A document as the operations before one have left it, while a commit is made ready.
+struct Standing {
+    kind: Option<Arc<str>>,
+    value: Value,
+    /// Whether an event would have to name a blob for it: then it cannot be looked at under the lock.
+    is_large: bool,
+}
+
+impl Standing {
+    fn of(document: &Document) -> Self {
+        let (kind, value) = (document.kind.clone(), document.value.clone());
+        Standing { kind, is_large: matches!(value, Value::Blob { .. }), value }
+    }
 }
 
 fn no_object<T>(name: &DocumentName) -> Result<T> {
@@ -103,7 +127,8 @@ impl Tasks {
     /// read.
     ///
     /// # Blocking
-    /// It runs under the write lock: it must be quick, and must not call the store.
+    /// It runs on the thread that commits, before the write lock is asked for, and may read the store. Where somebody else has
+    /// changed the document meanwhile it is asked again, of what would stand then.
     pub fn validate_documents(
         &self,
         kind: &str,
@@ -112,8 +137,11 @@ impl Tasks {
         self.validators.set(kind, Arc::new(validator));
     }
 
-    /// Makes ready what the operations on documents need beside the state: whole values of large ones. `whole` are the
-    /// operations before any value was moved into a blob. Without `keep` blobs are named only, not stored.
+    /// Makes ready what the operations on documents need beside the state: whole values of large ones, and what validators
+    /// say. `whole` are the operations before any value was moved into a blob. Without `keep` blobs are named only, not stored.
+    ///
+    /// # Errors
+    /// Of reading and storing only: what is refused is told under the lock, once it is clear that the request is new.
     pub(super) fn prepare(
         &self,
         ops: &[Op],
@@ -126,65 +154,64 @@ impl Tasks {
         if names.is_empty() {
             return Ok(());
         }
-        let validates = !asked.validators.is_empty();
-        // As each stands before the operation that is looked at.
-        let mut now: BTreeMap<&str, (Place, Option<Value>)> = self.read(|_, index| {
+        let mut now: BTreeMap<&str, (Place, Option<Standing>)> = self.read(|_, index| {
             let entry = |name: &DocumentName| index.documents().entry(name.as_str());
-            let value =
-                |name| entry(name).and_then(DocumentEntry::live).map(|document| document.value.clone());
-            names.iter().map(|name| (name.as_str(), (place_of(entry(name)), value(name)))).collect()
+            let standing = |name| entry(name).and_then(DocumentEntry::live).map(|live| Standing::of(live));
+            names.iter().map(|name| (name.as_str(), (place_of(entry(name)), standing(name)))).collect()
         })?;
         for (at, op) in ops.iter().enumerate() {
-            let Some((base, value)) = op.document().and_then(|name| now.get_mut(name.as_str())) else {
+            let Some((base, standing)) = op.document().and_then(|name| now.get_mut(name.as_str())) else {
                 continue;
             };
             match op {
-                Op::PutDocument { value: new, .. } => {
-                    *value = Some(new.clone());
-                    if let Value::Blob { id, .. } = new
-                        && validates
-                    {
-                        let original = match whole.and_then(|whole| whole.get(at)) {
-                            Some(Op::PutDocument { value, .. }) if !matches!(value, Value::Blob { .. }) => {
-                                value.clone()
-                            }
-                            _ => self.value(new)?,
-                        };
-                        asked.loaded.insert(*id, original);
+                Op::PutDocument { name, kind, value, .. } => {
+                    let kind = kind.clone().or_else(|| standing.as_ref().and_then(|was| was.kind.clone()));
+                    let is_large = matches!(value, Value::Blob { .. });
+                    let original = match whole.and_then(|whole| whole.get(at)) {
+                        Some(Op::PutDocument { value, .. }) => value,
+                        _ => value,
+                    };
+                    let changes =
+                        standing.as_ref().is_none_or(|was| was.kind != kind || !same(&was.value, value));
+                    if changes && let Some(validator) = asked.validators.of(kind.as_deref()) {
+                        asked.verdicts.insert(at, (*base, validator(name, &self.value(original)?)));
                     }
+                    *standing = Some(Standing { kind, value: original.clone(), is_large });
                 }
-                Op::DeleteDocument { .. } => *value = None,
+                Op::DeleteDocument { .. } => *standing = None,
                 Op::PatchDocument { name, patch } => {
-                    let Some(before) = value.take() else { continue };
-                    let was_blob = matches!(before, Value::Blob { .. });
-                    let Some(after) = patched(&self.value(&before)?, patch) else {
-                        // Told under the lock, unless that cannot look at the value.
-                        if was_blob {
-                            return no_object(name);
+                    let Some(was) = standing.as_mut() else { continue };
+                    let before = self.value(&was.value)?;
+                    let after = patched(&before, patch);
+                    let large = match &after {
+                        None if was.is_large => Some(Large::NoObject),
+                        None => None,
+                        Some(after) if after.json_len() > ITEM_LEN_MAX => {
+                            Some(Large::TooLong(after.json_len()))
                         }
-                        *value = Some(before);
-                        continue;
+                        Some(after) if after.json_len() > VALUE_INLINE_MAX => {
+                            let text = after.to_json();
+                            if keep {
+                                self.log().put_blobs(&[text.as_bytes()])?;
+                            }
+                            let id = BlobId::of(text.as_bytes());
+                            Some(Large::Whole(Value::Blob { id, len: text.len() as u64 }))
+                        }
+                        Some(after) if was.is_large => Some(Large::Whole(after.clone())),
+                        Some(_) => None,
                     };
-                    check_len(&after)?;
-                    if !was_blob && after.json_len() <= VALUE_INLINE_MAX {
-                        *value = Some(after);
-                        continue;
+                    if let Some(after) = after {
+                        if after != before
+                            && let Some(validator) = asked.validators.of(was.kind.as_deref())
+                        {
+                            asked.verdicts.insert(at, (*base, validator(name, &after)));
+                        }
+                        was.is_large = matches!(large, Some(Large::Whole(Value::Blob { .. })));
+                        was.value = after;
                     }
-                    let kept = if after.json_len() > VALUE_INLINE_MAX {
-                        let text = after.to_json();
-                        let id = BlobId::of(text.as_bytes());
-                        if keep {
-                            self.log().put_blobs(&[text.as_bytes()])?;
-                        }
-                        if validates {
-                            asked.loaded.insert(id, after);
-                        }
-                        Value::Blob { id, len: text.len() as u64 }
-                    } else {
-                        after
-                    };
-                    asked.patches.insert(at, (*base, kept.clone()));
-                    *value = Some(kept);
+                    if let Some(large) = large {
+                        asked.patches.insert(at, (*base, large));
+                    }
                 }
                 _ => {}
             }
@@ -204,12 +231,8 @@ impl TaskStore {
     }
 }
 
-fn check_len(value: &Value) -> Result<()> {
-    let len = value.json_len();
-    if len > ITEM_LEN_MAX {
-        return refuse(ErrorKind::TooLarge { what: "a document's bytes", len, max: ITEM_LEN_MAX });
-    }
-    Ok(())
+fn too_long<T>(len: u64) -> Result<T> {
+    refuse(ErrorKind::TooLarge { what: "a document's bytes", len, max: ITEM_LEN_MAX })
 }
 
 impl Asked {
@@ -327,33 +350,39 @@ impl Plan<'_> {
         planned.name(name, Planned::Event(place));
     }
 
-    fn validate(&self, name: &DocumentName, kind: Option<&str>, value: &Value) -> Result<()> {
-        let Some((kind, validator)) = kind.and_then(|kind| Some((kind, self.prepared.validators.of(kind)?)))
-        else {
-            return Ok(());
-        };
-        let whole = match value {
-            Value::Blob { id, .. } => self.prepared.loaded.get(id).ok_or_else(|| {
-                // A validator that was registered after the commit was made ready.
-                Error::refused(format!("the document {name} was not loaded for its validator; try again"))
-            })?,
-            value => value,
-        };
-        validator(name, whole).or_else(|why| {
-            let (name, kind) = (name.to_string(), kind.to_owned());
-            refuse(ErrorKind::DocumentRefused { name, kind, why })
-        })
+    /// What the validator of a kind has said of the value that an operation leaves.
+    fn validated(&mut self, at: usize, name: &DocumentName, kind: Option<&str>) -> Result<()> {
+        let verdict = self.prepared.verdicts.get(&at);
+        match (verdict, kind) {
+            (Some((base, _)), _) if *base != self.base(name) => self.stale(name),
+            (Some((_, Err(why))), Some(kind)) => {
+                let (name, kind, why) = (name.to_string(), kind.to_owned(), why.clone());
+                refuse(ErrorKind::DocumentRefused { name, kind, why })
+            }
+            (Some(_), _) => Ok(()),
+            // It was not asked, for it had none of this kind, or there was no such validator.
+            (None, kind) if self.prepared.validators.of(kind).is_some() => self.stale(name),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Where a document stands before this commit.
+    fn base(&self, name: &DocumentName) -> Place {
+        place_of(self.stored().entry(name.as_str()))
     }
 
     pub(super) fn put_document(
         &mut self,
+        at: usize,
         name: &DocumentName,
         kind: Option<&Arc<str>>,
         value: &Value,
         again: bool,
     ) -> Result<()> {
         kind.map_or(Ok(()), |kind| check_name("document kind", kind, DOCUMENT_KIND_LEN_MAX))?;
-        check_len(value)?;
+        if value.json_len() > ITEM_LEN_MAX {
+            return too_long(value.json_len());
+        }
         let (kind, again) = match self.document(name) {
             None => (kind.cloned(), false),
             Some(DocumentEntry::Dead { .. }) if again => (kind.cloned(), true),
@@ -370,7 +399,7 @@ impl Plan<'_> {
                 (kind, false)
             }
         };
-        self.validate(name, kind.as_deref(), value)?;
+        self.validated(at, name, kind.as_deref())?;
         self.emit_document(name, Event::DocumentPut { kind, value: value.clone(), again });
         Ok(())
     }
@@ -383,16 +412,19 @@ impl Plan<'_> {
         let entry = self.present(name)?;
         let Some(document) = entry.live().cloned() else { return Ok(()) };
         let kind = document.kind.as_deref();
-        let base = place_of(self.stored().entry(name.as_str()));
-        if let Some((prepared, value)) = self.prepared.patches.get(&at) {
-            if *prepared != base {
+        if let Some((base, large)) = self.prepared.patches.get(&at) {
+            if *base != self.base(name) {
                 return self.stale(name);
             }
-            if same(&document.value, value) {
+            let value = match large {
+                Large::NoObject => return no_object(name),
+                Large::TooLong(len) => return too_long(*len),
+                Large::Whole(value) => value.clone(),
+            };
+            if same(&document.value, &value) {
                 return self.leave(name, document.revision, document.seq);
             }
-            let value = value.clone();
-            self.validate(name, kind, &value)?;
+            self.validated(at, name, kind)?;
             self.emit_document(name, Event::DocumentPut { kind: document.kind.clone(), value, again: false });
             return Ok(());
         }
@@ -407,7 +439,7 @@ impl Plan<'_> {
         if after.json_len() > VALUE_INLINE_MAX {
             return self.stale(name);
         }
-        self.validate(name, kind, &after)?;
+        self.validated(at, name, kind)?;
         self.emit_document(name, Event::DocumentPatched(change));
         Ok(())
     }

@@ -390,17 +390,23 @@ impl Tasks {
         let mut ops = ops.to_vec();
         op::settle(&mut ops)?;
         let who = self.who(&self.read(|_, index| concerned(index, &ops))?)?;
-        let mut prepared = Prepared::default();
-        self.prepare(&ops, None, false, &mut prepared)?;
-        self.read(|_, index| {
-            let mut events = 0;
-            let (planned, judged) = Plan::of(index, &ops, &who, &prepared, &mut |_, _| {
-                events += 1;
-                events - 1
-            });
-            judged?;
-            Ok(Judged { events, imports: planned.imports })
-        })?
+        for _ in 0..TRIES_OUTRUN {
+            let mut prepared = Prepared::default();
+            self.prepare(&ops, None, false, &mut prepared)?;
+            let judged = self.read(|_, index| {
+                let mut events = 0;
+                let (planned, judged) = Plan::of(index, &ops, &who, &prepared, &mut |_, _| {
+                    events += 1;
+                    events - 1
+                });
+                (planned.stale, judged.map(|()| Judged { events, imports: planned.imports }))
+            })?;
+            match judged {
+                (true, Err(_)) => {}
+                (_, judged) => return judged,
+            }
+        }
+        Err(self.read(|state, _| documents::outrun(state, &ops))?)
     }
 
     /// Commits changes, all or nothing. They are judged under the lock on the latest state of all processes.

@@ -116,7 +116,7 @@ impl<'a> Plan<'a> {
             Op::Import(record) => self.import(record)?,
             Op::SetRules(table) => self.set_rules(table),
             Op::PutDocument { name, kind, value, again } => {
-                self.put_document(name, kind.as_ref(), value, *again)?;
+                self.put_document(at, name, kind.as_ref(), value, *again)?;
             }
             Op::PatchDocument { name, patch } => self.patch_document(at, name, patch)?,
             Op::DeleteDocument { name } => self.delete_document(name)?,

@@ -422,3 +422,71 @@ fn commit_that_fails_leaves_documents_as_they_were() {
     assert_eq!((text(&all, "a"), all.read(|_, all| all.len()).unwrap()), (None, 1));
     assert_eq!(hash(&on(&machine, "r", options().read_only(true))), hash(&all));
 }
+
+#[test]
+fn validator_may_read_the_store_and_is_asked_again_where_others_were_quicker() {
+    let machine = SimMachine::new(Profile::Linux, 1);
+    let mine = on(&machine, "p", options());
+    let other = on(&machine, "q", options());
+    let _ = mine.put(&name("a"), Some("count"), value(r#"{"n":1}"#), ANY, BUFFERED).unwrap();
+    let seen: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let (reads, told, asked) = (mine.clone(), Arc::clone(&seen), AtomicUsize::new(0));
+    mine.tasks().validate_documents("count", move |name, value| {
+        told.lock().unwrap().push(value.to_json());
+        // It looks at what stands, which under the lock would wait for itself, and somebody else changes just that.
+        assert!(reads.get(name.as_str()).unwrap().is_some());
+        if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+            let patch = Patch::new().set(Field::of("other"), 7_i64);
+            let _ = other.patch(name, patch, ANY, BUFFERED).unwrap();
+        }
+        match value.to_json().contains("bad") {
+            true => Err("bad".into()),
+            false => Ok(()),
+        }
+    });
+    let _ = mine.patch(&name("a"), Patch::new().set(Field::of("n"), 2_i64), ANY, BUFFERED).unwrap();
+    assert_eq!(text(&mine, "a").unwrap(), r#"{"n":2,"other":7}"#);
+    assert_eq!(*seen.lock().unwrap(), [r#"{"n":2}"#, r#"{"n":2,"other":7}"#], "what then stood was judged");
+    // What becomes of this kind meanwhile is judged too, and what is no longer is not refused by an old judgement.
+    assert_eq!(
+        code(mine.patch(&name("a"), Patch::new().set(Field::of("n"), "bad"), ANY, BUFFERED)),
+        "document-refused"
+    );
+    assert_eq!(text(&mine, "a").unwrap(), r#"{"n":2,"other":7}"#);
+}
+
+#[test]
+fn refusal_of_a_large_patch_is_told_behind_the_expectation_and_behind_the_first_answer() {
+    let machine = SimMachine::new(Profile::Linux, 1);
+    let (mine, other) = (on(&machine, "p", options()), on(&machine, "q", options()));
+    let large = format!(r#"["{}"]"#, "x".repeat(100_000));
+    let first = put(&mine, "a", r#"{"n":1}"#).unwrap();
+    let patch = || Patch::new().set(Field::of("n"), 2_i64);
+    let op_id = OpId([7; 16]);
+    let named = || CommitOptions { op_id: Some(op_id), ..CommitOptions::from(BUFFERED) };
+    let ops = || vec![Op::PatchDocument { name: name("a"), patch: patch() }];
+    let done = mine.tasks().commit(ops(), named()).unwrap();
+    // Somebody makes an array of it, and one that no event holds.
+    let _ = put(&other, "a", &large).unwrap();
+    let again = mine.tasks().commit(ops(), named()).unwrap();
+    assert_eq!((again.again, again.first), (true, done.first), "what was applied has its first answer");
+    let stale = DocumentExpect::At(first.document(&name("a")).unwrap());
+    assert_eq!(code(mine.patch(&name("a"), patch(), stale, BUFFERED)), "conflict");
+    assert_eq!(code(mine.patch(&name("a"), patch(), ANY, BUFFERED)), "invalid");
+    assert_eq!(text(&mine, "a").unwrap(), large);
+}
+
+#[test]
+fn what_several_patches_of_a_large_document_would_come_to_can_be_asked() {
+    let (_machine, all) = open();
+    let large = format!(r#"{{"a":"{}","n":1}}"#, "x".repeat(100_000));
+    let _ = put(&all, "a", &large).unwrap();
+    let patch =
+        |field: &str| Op::PatchDocument { name: name("a"), patch: Patch::new().set(Field::of(field), 2_i64) };
+    let judged = all.tasks().judge(&[patch("n"), patch("m"), patch("a")]).unwrap();
+    assert_eq!(judged.events, 3);
+    assert_eq!(text(&all, "a").unwrap(), large);
+    let done = all.tasks().commit(vec![patch("n"), patch("m"), patch("a")], BUFFERED).unwrap();
+    assert_eq!(done.count, 3);
+    assert_eq!(text(&all, "a").unwrap(), r#"{"a":2,"n":2,"m":2}"#);
+}
