@@ -38,8 +38,8 @@ function camel(name) {
   return name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase())
 }
 
-function conflict({ id, expected, revision, token, item, rewound_to }) {
-  return { id, expected, revision, token: token ?? undefined, current: item ?? undefined, rewoundTo: rewound_to }
+function conflict({ of, id, expected, revision, token, item, rewound_to }) {
+  return { of, id, expected, revision, token: token ?? undefined, current: item ?? undefined, rewoundTo: rewound_to }
 }
 
 const className = (code) => `${code.replace(/(^|-)([a-z])/g, (_, __, letter) => letter.toUpperCase())}Error`

@@ -330,7 +330,10 @@ export interface Session {
 export interface Store<T extends TaskItem = TaskItem> {
   /** The store's global home, whose documents stand in where a workspace has none of the name. */
   readonly global: { readonly documents: Documents }
-  /** Has documents of a kind judged before this program writes them: one that throws refuses. Synchronous. */
+  /**
+   * Has documents of a kind judged before this program writes them, by whichever call: one that throws refuses. Synchronous; it is
+   * called on this thread, and may read.
+   */
   validateDocuments(kind: string, validator: (name: string, value: unknown) => void): void
   /** Its folder; undefined in memory. */
   readonly path: string | undefined
@@ -380,6 +383,8 @@ declare const rawJson: unique symbol
 export function raw(text: string): RawJson
 
 export interface Conflict {
+  /** What `id` is the name of. */
+  readonly of: 'task' | 'document'
   readonly id: string
   readonly expected: string
   readonly revision: number

@@ -1,7 +1,7 @@
 'use strict'
 
 const addon = require('./addon.js')
-const { Documents, Validators } = require('./documents.js')
+const { Documents } = require('./documents.js')
 const errors = require('./errors.js')
 const { signalOf } = require('./tasks.js')
 const { open, call, signalIn } = require('./wire.js')
@@ -26,7 +26,7 @@ class Store {
   #open = new Map()
   #global
   #closing
-  #validators = new Validators()
+  #validators = new Map()
 
   constructor(wire, native, path) {
     this.#wire = wire
@@ -34,7 +34,7 @@ class Store {
     this.path = path
     const commit = async (ops, options) => (await this.#globalHome()).tasks.commit(ops, options)
     /** The store's global home: its documents stand in where a workspace has none of the name. */
-    this.global = Object.freeze({ documents: new Documents(wire, native, this.#validators, { global: true }, commit) })
+    this.global = Object.freeze({ documents: new Documents(wire, native, { global: true }, commit) })
   }
 
   #job(options, start) {
@@ -79,6 +79,12 @@ class Store {
 
   /** Has documents of a kind judged before this program writes them; one that throws refuses. */
   validateDocuments(kind, validator) {
+    textOf('kind', kind)
+    if (typeof validator !== 'function') throw new TypeError('a validator is a function of a name and a value')
+    if (!this.#validators.has(kind)) {
+      const judge = (name, value) => this.#validators.get(kind)(name, value)
+      call(() => this.#native.validate(kind, this.#wire.validator(judge)))
+    }
     this.#validators.set(kind, validator)
   }
 
@@ -93,7 +99,7 @@ class Store {
     if (workspace === undefined) {
       // What was being opened when the store was closed is not begun.
       if (this.#closing !== undefined) throw errors.closed('store')
-      workspace = new Workspace(this.#wire, call(() => this.#native.home(name)), this.#native, this.#validators)
+      workspace = new Workspace(this.#wire, call(() => this.#native.home(name)), this.#native)
       this.#open.set(name, workspace)
       const close = workspace.close.bind(workspace)
       workspace.close = () => {

@@ -7,11 +7,14 @@ const errors = require('./errors.js')
 /** A longer pause than any process lives through; a timer holds the process while something is under way. */
 const LONG = 0x7fffffff
 
+const isDigit = (code) => code >= 48 && code <= 57
+
 class Wire {
   constructor(native) {
     this.native = native
     this.pending = new Map()
     this.quiet = new Map()
+    this.validators = []
     this.last = 0
     this.hold = undefined
     this.bridge = new native.Bridge(() => this.fetch())
@@ -22,16 +25,39 @@ class Wire {
     for (let at = 0; at < all.length; ) {
       const end = all.indexOf('\0', at)
       let from = at
-      while (all.charCodeAt(from) >= 48) from++
+      while (isDigit(all.charCodeAt(from))) from++
       const id = Number(all.slice(at, from))
-      const failed = all.charCodeAt(from) === 45
+      const mark = all[from]
       const text = all.slice(from + 1, end)
       at = end + 1
+      if (mark === '?') {
+        this.bridge.answer(id, this.judge(text))
+        continue
+      }
       const job = this.pending.get(id) ?? this.quiet.get(id)
       if (job === undefined) continue
       if (!this.quiet.delete(id)) this.settled(id, job)
-      if (failed) job.reject(errors.ofText(text))
+      if (mark === '-') job.reject(errors.ofText(text))
       else job.resolve(text)
+    }
+  }
+
+  /** Gives a validator a number, by which the addon asks for it. */
+  validator(judge) {
+    this.validators.push(judge)
+    return this.validators.length - 1
+  }
+
+  /** Why a validator refuses, or null. Nothing that it throws goes further. */
+  judge(text) {
+    try {
+      const [validator, name, value] = JSON.parse(text)
+      const said = this.validators[validator](name, value)
+      if (typeof said?.then !== 'function') return null
+      said.then(undefined, () => {})
+      return 'its validator answers with a promise; it is to throw, or to return, at once'
+    } catch (cause) {
+      return cause instanceof Error ? cause.message : String(cause)
     }
   }
 

@@ -2,7 +2,7 @@
 'use strict'
 
 const errors = require('./errors.js')
-const { CHANGES, Documents } = require('./documents.js')
+const { Documents } = require('./documents.js')
 const { Tasks, signalOf } = require('./tasks.js')
 const { call, signalIn } = require('./wire.js')
 const { textOf } = require('./write.js')
@@ -101,21 +101,20 @@ class Workspace {
   #listeners = { commit: new Set(), health: new Set() }
   #follow
 
-  constructor(wire, home, store, validators) {
+  constructor(wire, home, store) {
     this.#wire = wire
     this.#home = home
     this.name = home.name()
     this.tasks = new Tasks(wire, home)
     const where = { workspace: JSON.stringify(this.name) }
-    this.documents = new Documents(wire, store, validators, where, (ops, options) => this.tasks.commit(ops, options))
+    this.documents = new Documents(wire, store, where, (ops, options) => this.tasks.commit(ops, options))
     /** VS Code's Event: `(listener, thisArgs?, disposables?) => Disposable`. */
     this.onDidChange = this.#event('commit')
     this.onDidChangeHealth = this.#event('health')
   }
 
   commit(ops, options) {
-    const documents = Array.isArray(ops) && ops.some((op) => CHANGES.has(op?.op))
-    return documents ? this.documents.commit(ops, options) : this.tasks.commit(ops, options)
+    return this.tasks.commit(ops, options)
   }
 
   subscribe(options = {}) {

@@ -146,6 +146,16 @@ impl Store {
         Ok(())
     }
 
+    /// Has documents of a kind judged by one of JavaScript's validators before anything of them is written through this store.
+    #[napi(catch_unwind)]
+    pub fn validate(&self, kind: String, validator: u32) -> napi::Result<()> {
+        let wire = Arc::clone(&self.wire);
+        self.opened()?.validate_documents(&kind, move |name, value| {
+            wire.ask(validator, name.as_str(), &value.to_json())
+        });
+        Ok(())
+    }
+
     /// A workspace that has been opened, by its name.
     #[napi(catch_unwind)]
     pub fn home(&self, name: String) -> napi::Result<Home> {

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
 
 use foldlog_requests::Failure;
 use napi::bindgen_prelude::Function;
@@ -29,26 +32,72 @@ pub(crate) struct Wire {
     done: Mutex<Vec<Done>>,
     /// Whether the owner has been called and has not come yet.
     called: AtomicBool,
+    /// JavaScript's own thread, which can wait for no answer of itself.
+    thread: ThreadId,
+    /// What JavaScript was asked and has not answered.
+    asked: Mutex<HashMap<u64, Sender<Option<String>>>>,
+    questions: AtomicU64,
     /// Jobs that can still be called off.
     open: Mutex<HashMap<u64, Arc<AtomicU8>>>,
 }
 
-/// What a job has come to: whether the text is an error's.
-type Done = (u64, bool, String);
+/// What is to be told: a job's or a question's number, what it is of, and its text.
+type Done = (u64, Mark, String);
+
+#[derive(Clone, Copy)]
+enum Mark {
+    Answer,
+    Error,
+    Question,
+}
+
+/// How often who has asked looks whether there is still somebody to answer.
+const STRETCH: Duration = Duration::from_secs(1);
 
 impl Wire {
     /// Leaves a result and sees to it that its owner comes for it.
     fn answer(&self, id: u64, result: Result<String, Failure>) {
-        let (failed, text) = match result {
-            Ok(text) => (false, text),
-            Err(failure) => (true, failure.json_with_data()),
+        let (mark, text) = match result {
+            Ok(text) => (Mark::Answer, text),
+            Err(failure) => (Mark::Error, failure.json_with_data()),
         };
         lock(&self.open).remove(&id);
-        lock(&self.done).push((id, failed, text));
+        self.tell((id, mark, text));
+    }
+
+    fn tell(&self, what: Done) {
+        lock(&self.done).push(what);
         if !self.called.swap(true, Ordering::AcqRel) {
             // An environment that is closing needs no answers.
             let _ = self.call.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
+    }
+}
+
+impl Wire {
+    /// Asks a validator of JavaScript's about a document. Waits for its answer, on any thread but JavaScript's.
+    pub(crate) fn ask(&self, validator: u32, name: &str, value: &str) -> Result<(), String> {
+        if std::thread::current().id() == self.thread {
+            return Err("JavaScript's own thread cannot wait for its validator".into());
+        }
+        let mut text = format!("[{validator},");
+        foldlog::event::json::write_string(name, &mut text);
+        text.push(',');
+        text += value;
+        text.push(']');
+        let id = self.questions.fetch_add(1, Ordering::Relaxed);
+        let (send, answer) = mpsc::channel();
+        lock(&self.asked).insert(id, send);
+        self.tell((id, Mark::Question, text));
+        let said = loop {
+            match answer.recv_timeout(STRETCH) {
+                Ok(said) => break said,
+                Err(RecvTimeoutError::Timeout) if !self.call.aborted() => {}
+                Err(_) => break Some("its JavaScript ended before the validator had answered".into()),
+            }
+        };
+        lock(&self.asked).remove(&id);
+        said.map_or(Ok(()), Err)
     }
 }
 
@@ -135,26 +184,51 @@ impl Bridge {
     #[napi(constructor, catch_unwind)]
     pub fn new(come: Function<'_, (), ()>) -> napi::Result<Self> {
         let call = come.build_threadsafe_function::<()>().callee_handled::<false>().weak::<true>().build()?;
-        let wire =
-            Wire { call, done: Mutex::default(), called: AtomicBool::new(false), open: Mutex::default() };
+        let wire = Wire {
+            call,
+            done: Mutex::default(),
+            called: AtomicBool::new(false),
+            thread: std::thread::current().id(),
+            asked: Mutex::default(),
+            questions: AtomicU64::new(1),
+            open: Mutex::default(),
+        };
         Ok(Bridge { wire: Arc::new(wire) })
     }
 
-    /// All results that have not been fetched yet: of each its job's number, `+` or `-`, its text, an error's behind `-`, and
-    /// a NUL, which no JSON has.
+    /// All that is to be told and has not been fetched yet: of each its number, `+`, `-` or `?`, its text, and a NUL, which no
+    /// JSON has. Behind `+` is a job's answer, behind `-` its error, behind `?` a question, `[VALIDATOR,NAME,VALUE]`.
     #[napi(catch_unwind)]
     pub fn fetch(&self) -> String {
         // In this order: what is left behind this calls again.
         self.wire.called.store(false, Ordering::Release);
         let done = std::mem::take(&mut *lock(&self.wire.done));
         let mut out = String::with_capacity(done.iter().map(|(_, _, text)| text.len() + 24).sum());
-        for (id, failed, text) in done {
+        for (id, mark, text) in done {
             out += &id.to_string();
-            out.push(if failed { '-' } else { '+' });
+            out.push(match mark {
+                Mark::Answer => '+',
+                Mark::Error => '-',
+                Mark::Question => '?',
+            });
             out += &text;
             out.push('\0');
         }
         out
+    }
+
+    /// Answers a question: why not, or nothing.
+    #[napi(catch_unwind)]
+    pub fn answer(&self, question: f64, why: Option<String>) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it was told this number"
+        )]
+        if let Some(asked) = lock(&self.wire.asked).remove(&(question as u64)) {
+            // Who has asked may have given up.
+            let _ = asked.send(why);
+        }
     }
 
     /// Calls a job off. `true` = it had not begun, and never will: nothing of it has been or will be done. `false` = it has

@@ -89,12 +89,55 @@ test('a validator judges what is then written, patches and commits too', async (
     await assert.rejects(refused, (error) => error.code === 'document-refused' && /needs a size/.test(error.message))
   }
   assert.deepEqual([(await documents.get('b')).revision, await documents.get('new')], [1, undefined])
+  await assert.rejects(workspace.tasks.commit([{ op: 'putDocument', name: 'b', value: {} }]), code('document-refused'))
+  const file = stateFile(JSON.stringify((await documents.get('b')).value))
+  await documents.sync('b', file)
+  writeFileSync(file, '{"size":"x","n":0}')
+  const { imported, findings } = await documents.sync('b', file)
+  assert.deepEqual([imported, findings.length > 0, (await documents.get('b')).value.size], [false, true, 1])
+  // However it is expected, what is written is what was judged.
+  await assert.rejects(documents.patch('b', { set: { size: 'x' } }, { expect: 'exists' }), code('document-refused'))
+  await documents.put('__proto__', { size: 1 }, { kind: 'box' })
+  await assert.rejects(documents.patch('__proto__', { set: { size: 'x' } }), code('document-refused'))
   // Whoever is outrun judges anew; nothing is lost.
   await Promise.all(Array.from({ length: 8 }, (_, n) => documents.patch('b', { set: { [`n${n}`]: n } })))
   const { value } = await documents.get('b')
   for (let n = 0; n < 8; n++) assert.equal(value[`n${n}`], n)
   await documents.delete('b')
   await assert.rejects(documents.put('b', { size: 1 }, { kind: 'box' }), code('document-deleted'))
+  await store.close()
+})
+
+function stateFile(text) {
+  const file = join(folder(), 'state.json')
+  writeFileSync(file, text)
+  return file
+}
+
+test('a validator may read, is replaced by another, and one that promises or throws nonsense refuses', async () => {
+  const { store, documents, tasks } = await opened()
+  await tasks.create({ id: 't', n: 1 })
+  const seen = []
+  store.validateDocuments('k', (name, value) => {
+    seen.push([name, value, tasks.get('t').item.n])
+    tasks.patch('t', { set: { n: value } }, { durability: 'buffered' })
+  })
+  await documents.put('d', 1, { kind: 'k' })
+  await documents.put('d', 2)
+  await documents.put('d', 2)
+  assert.deepEqual(seen, [['d', 1, 1], ['d', 2, 1]])
+  store.validateDocuments('k', async () => {})
+  await assert.rejects(documents.put('d', 3), (error) => error.code === 'document-refused' && /promise/.test(error.reason))
+  store.validateDocuments('k', () => {
+    throw undefined
+  })
+  await assert.rejects(documents.put('d', 3), (error) => error.code === 'document-refused' && error.reason === 'undefined')
+  store.validateDocuments('k', () => {})
+  await documents.put('d', 3)
+  // In the order of the calls, with a validator too.
+  await Promise.all(Array.from({ length: 20 }, (_, n) => documents.put('d', [n])))
+  assert.deepEqual((await documents.get('d')).value, [19])
+  assert.throws(() => store.validateDocuments('k', 'no function'), TypeError)
   await store.close()
 })
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use foldlog::log::KeyState;
+use foldlog::log::{KeyKind, KeyState};
 use foldlog::{Conflict, ErrorKind, Expect, Revision, Token};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -44,13 +44,16 @@ struct Line<'a> {
 /// An expectation that does not hold, as `--json` prints it.
 #[derive(Serialize)]
 struct ConflictLine {
+    /// `task` or `document`.
+    of: &'static str,
     id: String,
     /// The token or number as it was given.
     expected: String,
     /// The present revision; 0 = it never was there.
     revision: u64,
     token: Option<String>,
-    /// The task as it is now, values over 64 KiB as null; null if there is none, or it was deleted.
+    /// The task as it is now, values over 64 KiB as null, or the document's value; null if there is none, if it was deleted, and
+    /// for a document over 64 KiB.
     item: Option<Box<RawValue>>,
     /// Set if the token speaks of a history that a power cut has ended: the last event both share.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +66,7 @@ impl ConflictLine {
         let token = |now: &KeyState| Token { revision: now.revision, at: now.last }.to_string();
         let item = now.and_then(|now| now.folded.as_ref()).map(|item| item.replace(['\n', '\r'], " "));
         ConflictLine {
+            of: if conflict.key.kind == KeyKind::DOCUMENT { "document" } else { "task" },
             id: conflict.key.name.to_string(),
             expected: match conflict.expected {
                 Expect::RevisionAt(revision, at) => Token { revision, at }.to_string(),
@@ -367,7 +371,7 @@ mod tests {
         let stale = CommitOptions::new().expect(&id, TaskExpect::Revision(Revision(7)));
         let line = patch("x", stale);
         assert!(line.starts_with(r#"{"error":"conflict","message":"#), "{line}");
-        let data = r#""data":{"conflicts":[{"id":"t","expected":"7","revision":1,"token":"1."#;
+        let data = r#""data":{"conflicts":[{"of":"task","id":"t","expected":"7","revision":1,"token":"1."#;
         assert!(line.contains(data) && line.contains(r#","item":{"id":"t"}}]}}"#), "{line}");
         let _ = tasks.remove(std::slice::from_ref(&id), false, Durability::Buffered)?;
         let line = patch("x", CommitOptions::new());

@@ -16,6 +16,7 @@ pub mod failure;
 pub mod health;
 pub mod history;
 pub mod json;
+mod members;
 pub mod orphans;
 pub mod perform;
 pub mod place;

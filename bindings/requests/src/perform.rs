@@ -207,19 +207,7 @@ impl Subject {
                 );
                 line + "}"
             }
-            "doc_resolve" => {
-                let (home, name) = (self.home(request)?, request.name()?);
-                match self.store.resolve(name.as_str(), &home)? {
-                    Some((found, whence @ Whence::Global)) => {
-                        let global = self.store.global()?;
-                        document::document(&found, global.workspace().name(), Some(whence))
-                    }
-                    Some((found, whence)) => {
-                        document::document(&found, home.workspace().name(), Some(whence))
-                    }
-                    None => "null".into(),
-                }
-            }
+            "doc_resolve" => self.resolve(request)?,
             "rules" => {
                 let name = self.home(request)?.read(|_, index| index.rules().name().to_owned())?;
                 let mut out = String::from("{");
@@ -279,6 +267,26 @@ impl Subject {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The workspace's document, else the store's global one; a workspace that nobody has made yet has none.
+    fn resolve(&self, request: &Request<'_>) -> Result<String, Failure> {
+        let name = request.name()?;
+        let home = match self.home(request) {
+            Ok(home) if !request.global => Some(home),
+            Ok(_) => None,
+            Err(failure) if failure.code() == "not-found" => None,
+            Err(failure) => return Err(failure),
+        };
+        if let Some(home) = home
+            && let Some(found) = home.documents().get(name.as_str())?
+        {
+            return Ok(document::document(&found, home.workspace().name(), Some(Whence::Workspace)));
+        }
+        let Some(global) = self.store.global_if_there()? else { return Ok("null".into()) };
+        let found = global.documents().get(name.as_str())?;
+        let told = |found| document::document(&found, global.workspace().name(), Some(Whence::Global));
+        Ok(found.map_or_else(|| "null".into(), told))
     }
 
     fn hello(&self) -> String {

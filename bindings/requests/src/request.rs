@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
+use crate::members;
 use crate::words;
 
 /// See the module. Which members an operation takes, `docs/pipe.md` says.
@@ -94,9 +95,62 @@ pub(crate) enum Expected {
 
 impl<'a> Request<'a> {
     /// # Errors
-    /// `invalid` for what is no request.
+    /// `invalid` for what is no request, and for a member that its operation does not take.
     pub fn parse(line: &'a str) -> Result<Self, Failure> {
-        serde_json::from_str(line).map_err(|e| Failure::invalid(format!("no request: {e}")))
+        Self::read(line, false)
+    }
+
+    fn read(line: &'a str, is_one_of_several: bool) -> Result<Self, Failure> {
+        let request = serde_json::from_str(line).map_err(|e| Failure::invalid(format!("no request: {e}")))?;
+        members::check(&request, is_one_of_several)?;
+        Ok(request)
+    }
+
+    /// The members it has, beside `id` and `op`; one that says what is so without it is as good as none.
+    pub(crate) fn present(&self) -> Vec<&'static str> {
+        let all = [
+            ("workspace", self.workspace.is_some()),
+            ("task", self.task.is_some()),
+            ("tasks", self.tasks.is_some()),
+            ("parent", self.parent.is_some()),
+            ("item", self.item.is_some()),
+            ("child", self.child.is_some()),
+            ("set", self.set.is_some()),
+            ("unset", self.unset.is_some()),
+            ("drop_children", self.drop_children.is_some()),
+            ("again", self.again),
+            ("cascade", self.cascade),
+            ("title", self.title.is_some()),
+            ("summary", self.summary.is_some()),
+            ("status", self.status.is_some()),
+            ("unowned", self.unowned),
+            ("table", self.table.is_some()),
+            ("ops", !self.ops.is_empty()),
+            ("name", self.name.is_some()),
+            ("kind", self.kind.is_some()),
+            ("file", self.file.is_some()),
+            ("value", self.value.is_some()),
+            ("prefix", self.prefix.is_some()),
+            ("global", self.global),
+            ("expect_documents", !self.expect_documents.is_empty()),
+            ("expect", !self.expect.is_empty()),
+            ("fence", self.fence.is_some()),
+            ("fences", !self.fences.is_empty()),
+            ("op_id", self.op_id.is_some()),
+            ("seen", self.seen.is_some()),
+            ("durability", self.durability.is_some()),
+            ("root", self.root.is_some()),
+            ("background", self.background.is_some()),
+            ("sort", self.sort.is_some()),
+            ("limit", self.limit.is_some()),
+            ("after", self.after.is_some()),
+            ("ticket", self.ticket.is_some()),
+            ("timeout_ms", self.timeout_ms.is_some()),
+            ("from", self.from.is_some()),
+            ("durable", self.durable),
+            ("sub", self.sub.is_some()),
+        ];
+        all.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
     }
 
     /// The task that it is about.
@@ -145,8 +199,7 @@ impl<'a> Request<'a> {
                 name: self.name()?,
                 kind: self.kind.as_deref().map(Into::into),
                 value: value("value", self.value)?,
-                // Who expects it to be absent means to begin it anew.
-                again: self.again || self.expects_absent(),
+                again: self.again || self.name.as_deref().is_some_and(|name| self.expects_absent(name)),
             },
             "doc_patch" => Op::PatchDocument { name: self.name()?, patch: self.patch()? },
             "doc_delete" => Op::DeleteDocument { name: self.name()? },
@@ -169,9 +222,8 @@ impl<'a> Request<'a> {
         Ok(DocumentName::new(name.ok_or_else(|| Failure::invalid("name, a document's, is missing"))?)?)
     }
 
-    fn expects_absent(&self) -> bool {
-        let expected = self.name.as_ref().and_then(|name| self.expect_documents.get(name));
-        matches!(expected, Some(Expected::Word(word)) if word == "absent")
+    fn expects_absent(&self, name: &str) -> bool {
+        matches!(self.expect_documents.get(name), Some(Expected::Word(word)) if word == "absent")
     }
 
     /// Which documents a `doc_list` wants.
@@ -194,10 +246,14 @@ impl<'a> Request<'a> {
     pub fn changes(&self) -> Result<Vec<Op>, Failure> {
         let mut all = Vec::with_capacity(self.ops.len());
         for (at, op) in self.ops.iter().enumerate() {
-            let one = Request::parse(op.get())?;
-            let change = one
+            let one = Request::read(op.get(), true)?;
+            let mut change = one
                 .change()?
                 .ok_or_else(|| Failure::invalid(format!("ops[{at}]: {:?} is no change", one.op)))?;
+            // Who expects it to be absent means to begin it anew.
+            if let Op::PutDocument { name, again, .. } = &mut change {
+                *again = *again || self.expects_absent(name.as_str());
+            }
             all.push(change);
         }
         Ok(all)
@@ -305,3 +361,48 @@ fn item(name: &str, raw: Option<&RawValue>) -> Result<Item, Failure> {
     }
     Ok(item)
 }
+
+/// A value for each member.
+#[cfg(test)]
+pub(crate) const EXAMPLES: &[(&str, &str)] = &[
+    ("workspace", r#""x""#),
+    ("task", r#""x""#),
+    ("tasks", r#"["x"]"#),
+    ("parent", r#""x""#),
+    ("item", "{}"),
+    ("child", "{}"),
+    ("set", "{}"),
+    ("unset", "{}"),
+    ("drop_children", "{}"),
+    ("again", "true"),
+    ("cascade", "true"),
+    ("title", "{}"),
+    ("summary", "{}"),
+    ("status", r#""x""#),
+    ("unowned", "true"),
+    ("table", r#""x""#),
+    ("ops", "[{}]"),
+    ("name", r#""x""#),
+    ("kind", r#""x""#),
+    ("file", r#""x""#),
+    ("value", "{}"),
+    ("prefix", r#""x""#),
+    ("global", "true"),
+    ("expect_documents", r#"{"x":1}"#),
+    ("expect", r#"{"x":1}"#),
+    ("fence", r#""x""#),
+    ("fences", r#"{"x":"y"}"#),
+    ("op_id", r#""x""#),
+    ("seen", "1"),
+    ("durability", r#""x""#),
+    ("root", r#""x""#),
+    ("background", "true"),
+    ("sort", r#""x""#),
+    ("limit", "1"),
+    ("after", r#""x""#),
+    ("ticket", r#""x""#),
+    ("timeout_ms", "1"),
+    ("from", r#""x""#),
+    ("durable", "true"),
+    ("sub", "1"),
+];

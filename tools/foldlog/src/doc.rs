@@ -258,13 +258,28 @@ fn put(global: &Global, verb: &Put, out: &mut Out) -> Result<Exit, Failure> {
 /// A file's text, or stdin's.
 fn read(file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
+    let too_long = || Failure::Own {
+        code: "too-large",
+        message: format!(
+            "{} holds more than the {ITEM_LEN_MAX} bytes that a document may have",
+            file.display()
+        ),
+        remedy: "split it into several documents".into(),
+        file: Some(file.to_path_buf()),
+    };
     if file == Path::new("-") {
         let limited = std::io::stdin().lock().take(ITEM_LEN_MAX + 1).read_to_end(&mut bytes);
         limited.map_err(|e| Failure::io("read", file, &e))?;
+        if bytes.len() as u64 > ITEM_LEN_MAX {
+            return Err(too_long());
+        }
     } else {
         let failed = |e| Failure::io("read", file, &e);
         let opened = Os.open(file, Open::Read).map_err(failed)?;
-        let len = opened.stat().map_err(failed)?.len.min(ITEM_LEN_MAX + 1);
+        let len = opened.stat().map_err(failed)?.len;
+        if len > ITEM_LEN_MAX {
+            return Err(too_long());
+        }
         bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         let n = read_full(&*opened, &mut bytes, 0).map_err(failed)?;
         bytes.truncate(n);

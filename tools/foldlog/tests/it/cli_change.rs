@@ -179,7 +179,7 @@ fn tokens_hold_across_calls_and_a_conflict_says_what_stands() {
     let now = token(&fixture, "t");
     assert!(
         run.err.trim_end().ends_with(&format!(
-            r#""file":null,"conflicts":[{{"id":"t","expected":"{before}","revision":2,"token":"{now}","item":{{"id":"t","n":1.0}}}}]}}"#
+            r#""file":null,"conflicts":[{{"of":"task","id":"t","expected":"{before}","revision":2,"token":"{now}","item":{{"id":"t","n":1.0}}}}]}}"#
         )),
         "{}",
         run.err

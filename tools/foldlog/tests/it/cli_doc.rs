@@ -26,8 +26,8 @@ fn documents_are_put_got_listed_told_and_removed() {
     let lost = put("[3]", &["--expect", token, "--json"], 3);
     let lost: serde_json::Value = serde_json::from_str(lost.err.lines().next().unwrap()).unwrap();
     assert_eq!(
-        (&lost["error"], &lost["conflicts"][0]["item"]),
-        (&"conflict".into(), &serde_json::json!([2]))
+        (&lost["error"], &lost["conflicts"][0]["of"], &lost["conflicts"][0]["item"]),
+        (&"conflict".into(), &"document".into(), &serde_json::json!([2]))
     );
     put("[3]", &["--expect", lost["conflicts"][0]["token"].as_str().unwrap()], 0);
     put("[4]", &["--expect", "absent"], 3);
