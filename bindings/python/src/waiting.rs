@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldlog_requests::Failure as Why;
@@ -135,31 +135,42 @@ pub(crate) struct Pace(Mutex<Syncs>);
 
 #[derive(Debug, Default)]
 struct Syncs {
-    /// How many one after the other were quick.
+    /// How many one after the other were quick, up to [`HABIT`].
     quick: u32,
     last: Option<Instant>,
 }
 
-/// A sync that takes no longer is quick.
-const QUICK: Duration = Duration::from_millis(10);
+/// A sync that takes no longer is quick: well below what Ctrl-C may take.
+const QUICK: Duration = Duration::from_millis(30);
 /// So many quick ones are a habit.
 const HABIT: u32 = 8;
 /// What is over for longer says nothing of the next one.
 const FRESH: Duration = Duration::from_millis(100);
 
 impl Pace {
-    /// Whether the next sync may be expected to be over before anybody could press Ctrl-C, and the one after it is waited for
-    /// already.
-    pub(crate) fn is_brisk(&self) -> bool {
-        let syncs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        syncs.quick >= HABIT && syncs.last.is_some_and(|last| last.elapsed() <= FRESH)
+    fn syncs(&self) -> MutexGuard<'_, Syncs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One that began then is over.
+    /// Whether the next sync may be expected to be over before anybody could press Ctrl-C, and comes right behind others.
+    pub(crate) fn is_brisk(&self) -> bool {
+        let syncs = self.syncs();
+        syncs.quick == HABIT && syncs.last.is_some_and(|last| last.elapsed() <= FRESH)
+    }
+
+    /// One that began then is over. Of a habit one slow one is forgiven, once a quick one comes behind it: on a busy machine
+    /// now and then one is.
     pub(crate) fn ended(&self, begun: Instant) {
-        let now = now();
-        let mut syncs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        syncs.quick = if now - begun <= QUICK { syncs.quick.saturating_add(1) } else { 0 };
-        syncs.last = Some(now);
+        let is_quick = begun.elapsed() <= QUICK;
+        let mut syncs = self.syncs();
+        // Its own time is none that passed between two.
+        let goes_on = syncs.last.is_some_and(|last| begun.saturating_duration_since(last) <= FRESH);
+        syncs.quick = match (is_quick, syncs.quick) {
+            _ if !goes_on => u32::from(is_quick),
+            (true, quick) => HABIT.min(quick + 1),
+            (false, HABIT) => HABIT - 1,
+            (false, _) => 0,
+        };
+        syncs.last = Some(now());
     }
 }

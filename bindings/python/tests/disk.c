@@ -2,14 +2,15 @@
  *
  * `fail`: the sync fails with EIO.
  * `hang`: a FIFO; the sync hangs from the moment on at which somebody opens it for writing until they close it. So who has it
- * open knows that a sync is under way, and nobody has to guess. */
+ * open knows that a sync is under way, and nobody has to guess.
+ * `who`: a file that takes the number of the thread of every sync, a line each. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int disturbed(void) {
@@ -24,6 +25,16 @@ static int disturbed(void) {
         while ((fifo = open(path, O_RDONLY | O_CLOEXEC)) < 0 && errno == EINTR) {}
         while (fifo >= 0 && ((got = read(fifo, &byte, 1)) > 0 || (got < 0 && errno == EINTR))) {}
         if (fifo >= 0) close(fifo);
+    }
+    snprintf(path, sizeof path, "%s/who", folder);
+    if (access(path, F_OK) == 0) {
+        char line[32];
+        int who = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        int len = snprintf(line, sizeof line, "%ld\n", (long)syscall(SYS_gettid));
+        if (who >= 0) {
+            if (write(who, line, (size_t)len) != len) abort();
+            close(who);
+        }
     }
     snprintf(path, sizeof path, "%s/fail", folder);
     if (access(path, F_OK) != 0) return 0;
