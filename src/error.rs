@@ -542,6 +542,20 @@ impl Error {
         Error(Box::new(Inner { kind: kind.clone(), act, path: path.clone(), source }))
     }
 
+    /// What it means for a commit that stands, up to event `last`, and for which this has kept a sync from succeeding: every
+    /// other error of a commit says that nothing of it stands, and would have it made twice. So it becomes
+    /// [`ErrorKind::NotDurable`], unless it says as much itself. [`crate::Log::commit`] tells it so; whoever commits
+    /// `Buffered` and then waits has this for the wait's errors.
+    #[must_use]
+    pub fn of_commit_that_stands(self, last: Seq) -> Self {
+        match self.kind() {
+            ErrorKind::StoreReplaced { .. }
+            | ErrorKind::DurabilityLost { .. }
+            | ErrorKind::NotDurable { .. } => self,
+            _ => Error::new(ErrorKind::NotDurable { seq: last, why: self.to_string() }, "sync", self.path()),
+        }
+    }
+
     /// Refuses a commit from inside its closure, with a reason for the caller.
     pub fn refused(reason: impl Into<String>) -> Self {
         Error::new(ErrorKind::Refused(reason.into()), "commit", Path::new(""))

@@ -39,11 +39,13 @@ ACTS = {
     "create": lambda told: {"revision": workspace.tasks.create(told["item"]).revisions[told["item"]["id"]]},
     "patch": patch,
     "get": get,
+    "spell": lambda told: workspace.tasks.create({"id": told["id"], "v": foldlog.Raw(told["text"])}) and {},
     "text": lambda told: workspace.tasks.get_text(told["id"]),
     "endless": endless,
     "close": lambda told: store.close() or {},
 }
 
+sys.stdin.reconfigure(encoding="utf-8")
 for line in sys.stdin:
     told = json.loads(line)
     try:

@@ -297,12 +297,8 @@ impl Log {
         self.reserve.note(durability);
         match durability {
             Durability::Durable => {
-                let seq = receipt.last();
-                self.make_durable(behind, seq.0).map_err(|e| match e.kind() {
-                    ErrorKind::StoreReplaced { .. } | ErrorKind::DurabilityLost { .. } => e,
-                    // Every other error of a commit says that nothing of it stands.
-                    _ => Error::new(ErrorKind::NotDurable { seq, why: e.to_string() }, "sync", e.path()),
-                })?;
+                let last = receipt.last();
+                self.make_durable(behind, last.0).map_err(|error| error.of_commit_that_stands(last))?;
                 self.still_stands(receipt.cursor)?;
                 receipt.durable = true;
             }

@@ -1,27 +1,29 @@
 //! A workspace as Python holds it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use foldlog::task::{CommitOptions, Committed, Op};
-use foldlog::{Durability, ErrorKind, Patch, TaskId, Tasks};
+use foldlog::{Durability, Patch, TaskId, Tasks};
+use foldlog_requests::json::splice;
+use foldlog_requests::settle::settle;
 use foldlog_requests::{Failure as Why, Request, changes, receipt, task, words};
 use pyo3::prelude::*;
 
 use crate::changes::Changes;
-use crate::open::Shared;
-use crate::waiting::{Answer, SLICE, apart, guarded, raise};
+use crate::open::{Kept, Shared};
+use crate::waiting::{Answer, Pending, SLICE, apart, guarded, now, raise};
 
 /// A workspace of an open store.
 #[pyclass(frozen)]
 pub(crate) struct Home {
-    shared: Arc<Shared>,
+    shared: Kept,
     name: Arc<str>,
 }
 
 impl Home {
     pub(crate) fn new(shared: Arc<Shared>, name: String) -> Self {
-        Home { shared, name: name.into() }
+        Home { shared: Kept::new(shared), name: name.into() }
     }
 
     fn tasks(&self) -> Result<Arc<Tasks>, Why> {
@@ -34,7 +36,9 @@ enum Tried {
     /// It would have had to wait; nothing was done.
     Waits,
     Failed(String),
-    Stands(Box<Committed>),
+    /// It stands. If it is to be made durable, then by this: the handle that it was made through, though the store be closed
+    /// meanwhile.
+    Stands(Box<Committed>, Option<Arc<Tasks>>),
 }
 
 /// What a commit came to. Its text is made when it is asked for.
@@ -104,30 +108,40 @@ impl Home {
 
     /// Waits until a commit is durable: the ticket of its receipt.
     fn wait_durable(&self, py: Python<'_>, ticket: &str, seconds: f64) -> PyResult<()> {
-        let read = receipt::read_ticket(ticket)
-            .ok_or_else(|| Why::invalid(format!("{ticket:?} is no ticket of a receipt")));
-        let done = read.and_then(|ticket| Ok((ticket, self.tasks()?)));
-        let (ticket, tasks) = done.map_err(|why| raise(py, &why.json_with_data()))?;
+        let Some(done) = receipt::read_ticket(ticket) else {
+            let why = Why::invalid(format!("{ticket:?} is no ticket of a receipt"));
+            return Err(raise(py, &why.json_with_data()));
+        };
         let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
-        let answer = wait(py, &tasks, &ticket, time)?;
+        let (shared, name) = (Arc::clone(self.shared.shared()), Arc::clone(&self.name));
+        let answer = self.wait(py, time, move |step| {
+            guarded(|| {
+                let tasks = shared.opened()?.home(&name)?;
+                tasks.wait_durable(&done, step)?;
+                Ok(String::new())
+            })
+        })?;
         self.shared.told(py, answer).map(drop)
     }
 
     /// The changes from `from` on: `now`, `start` or a cursor.
-    fn subscribe(&self, py: Python<'_>, from: &str, durable: bool) -> PyResult<Changes> {
-        let mut made = None;
-        let answer = py.detach(|| {
+    fn subscribe(&self, py: Python<'_>, from: String, durable: bool) -> PyResult<Changes> {
+        let (shared, name) = (Arc::clone(self.shared.shared()), Arc::clone(&self.name));
+        let (send, made) = mpsc::channel();
+        // It reads what lies between.
+        let answer = apart(py, move || {
             guarded(|| {
-                let tasks = self.tasks()?;
-                let stream = tasks.changes(changes::since(Some(from))?)?;
-                made = Some((if durable { stream.durable_only() } else { stream }, tasks));
+                let tasks = shared.opened()?.home(&name)?;
+                let stream = tasks.changes(changes::since(Some(&from))?)?;
+                let stream = if durable { stream.durable_only() } else { stream };
+                // Nobody waits for it who was interrupted.
+                let _ = send.send((stream, Arc::downgrade(&tasks)));
                 Ok(String::new())
             })
-        });
+        })?;
         self.shared.told(py, answer)?;
-        let (stream, tasks) =
-            made.ok_or_else(|| raise(py, &Why::invalid("nothing was begun").json_with_data()))?;
-        Ok(Changes::new(stream, &tasks, Arc::clone(&self.shared)))
+        let (stream, tasks) = made.try_recv().map_err(|_| nothing())?;
+        Ok(Changes::new(stream, tasks, Arc::clone(self.shared.shared())))
     }
 }
 
@@ -136,73 +150,153 @@ type Asked = Result<(Vec<Op>, CommitOptions), Why>;
 
 impl Home {
     fn make(&self, py: Python<'_>, ask: impl Fn() -> Asked + Send + Sync + 'static) -> PyResult<Done> {
-        let mut durable = false;
-        let done = match py.detach(|| self.try_commit(&ask, &mut durable)) {
+        let done = match py.detach(|| self.try_commit(&ask)) {
             Tried::Failed(json) => return self.shared.told(py, Err(json)).and_then(|_| Err(nothing())),
-            Tried::Stands(done) if durable && !done.durable => self.make_durable(py, *done)?,
-            Tried::Stands(done) => *done,
+            Tried::Stands(done, None) => *done,
+            Tried::Stands(done, Some(tasks)) => self.make_durable(py, *done, tasks)?,
             Tried::Waits => self.commit_apart(py, ask)?,
         };
-        self.shared.told(py, Ok(String::new()))?;
-        Ok(self.receipt(done))
+        match self.shared.heard(py) {
+            Ok(()) => Ok(self.receipt(done)),
+            Err(interrupt) => Err(self.with_receipt(py, interrupt, done)),
+        }
     }
 
     fn receipt(&self, done: Committed) -> Done {
         Done { done, workspace: Arc::clone(&self.name) }
     }
 
-    /// `durable` says then whether it is to be made durable.
-    fn try_commit(&self, ask: &impl Fn() -> Asked, durable: &mut bool) -> Tried {
-        let mut stands = None;
+    /// It stands: whoever is interrupted is not left without its receipt.
+    fn with_receipt(&self, py: Python<'_>, interrupt: PyErr, done: Committed) -> PyErr {
+        let told = Py::new(py, self.receipt(done)).and_then(|done| receipt_of(py, done));
+        if let Ok(told) = told {
+            let _ = interrupt.value(py).setattr("receipt", told);
+        }
+        interrupt
+    }
+
+    fn try_commit(&self, ask: &impl Fn() -> Asked) -> Tried {
+        let (mut stands, mut durable) = (None, false);
         let answer = guarded(|| {
             let tasks = self.tasks()?;
             let (ops, options) = ask()?;
-            // A durable commit is one that stands, and is then waited for.
-            *durable = options.durability == Durability::Durable;
-            let now = if *durable { options.durability(Durability::Buffered) } else { options };
-            stands = tasks.try_commit(ops, now)?;
+            stands = tasks.try_commit(ops, buffered(options, &mut durable))?.map(|done| (done, tasks));
             Ok(String::new())
         });
         match (answer, stands) {
             (Err(json), _) => Tried::Failed(json),
-            (Ok(_), Some(done)) => Tried::Stands(Box::new(done)),
+            (Ok(_), Some((done, tasks))) => {
+                let tasks = (durable && !done.durable).then_some(tasks);
+                Tried::Stands(Box::new(done), tasks)
+            }
             (Ok(_), None) => Tried::Waits,
         }
     }
 
     fn commit_apart(&self, py: Python<'_>, ask: impl Fn() -> Asked + Send + 'static) -> PyResult<Committed> {
-        let (shared, name) = (Arc::clone(&self.shared), Arc::clone(&self.name));
-        let (send, made) = std::sync::mpsc::channel();
+        let (shared, name) = (Arc::clone(self.shared.shared()), Arc::clone(&self.name));
+        let place = Arc::new(Mutex::new(None));
+        let made = Arc::clone(&place);
         let answer = apart(py, move || {
-            guarded(|| {
+            let mut standing = None;
+            let answer = guarded(|| {
                 let tasks = shared.opened()?.home(&name)?;
                 let (ops, options) = ask()?;
-                let done = tasks.commit(ops, options)?;
-                let text = receipt::of(&name, &done);
-                // Nobody waits for it who was interrupted; they have the text.
-                let _ = send.send(done);
-                Ok(text)
-            })
-        })?;
-        self.shared.told(py, answer)?;
-        made.try_recv().map_err(|_| nothing())
+                let mut durable = false;
+                let done = tasks.commit(ops, buffered(options, &mut durable))?;
+                standing = Some((done, tasks, durable));
+                Ok(String::new())
+            });
+            let Some((mut done, tasks, durable)) = standing else { return answer };
+            let tell = |done: &Committed| {
+                *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(done.clone());
+            };
+            tell(&done);
+            if durable && !done.durable {
+                let text = settled(&name, &mut done, |done| settle(&tasks, done, Duration::MAX))?;
+                tell(&done);
+                return Ok(text);
+            }
+            Ok(receipt::of(&name, &done))
+        });
+        let done = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (answer, done) {
+            (Ok(Ok(_)), Some(done)) => Ok(done),
+            (Ok(answer), _) => self.shared.told(py, answer).and_then(|_| Err(nothing())),
+            (Err(interrupt), Some(done)) => Err(self.with_receipt(py, interrupt, done)),
+            (Err(interrupt), None) => Err(interrupt),
+        }
     }
 
-    fn make_durable(&self, py: Python<'_>, done: Committed) -> PyResult<Committed> {
-        let tasks = self.tasks().map_err(|why| raise(py, &why.json_with_data()))?;
-        match wait(py, &tasks, &done, Duration::MAX) {
-            Ok(answer) => {
-                self.shared.told(py, answer)?;
-                Ok(Committed { durable: true, ..done })
-            }
-            Err(interrupt) => {
-                // It stands, and may be waited for: whoever is interrupted is not left without its receipt.
-                let told = Py::new(py, self.receipt(done)).and_then(|done| receipt_of(py, done));
-                if let Ok(told) = told {
-                    let _ = interrupt.value(py).setattr("receipt", told);
+    fn make_durable(&self, py: Python<'_>, done: Committed, tasks: Arc<Tasks>) -> PyResult<Committed> {
+        let (name, waited) = (Arc::clone(&self.name), done.clone());
+        let answer = self.wait(py, Duration::MAX, move |step| {
+            settled(&name, &mut waited.clone(), |done| settle(&tasks, done, step))
+        });
+        match answer {
+            Ok(Ok(_)) => Ok(Committed { durable: true, ..done }),
+            Ok(Err(json)) => match self.shared.heard(py) {
+                Ok(()) => Err(raise(py, &json)),
+                Err(interrupt) => {
+                    Err(self.with_receipt(py, Pending::ended(Err(json)).carried_by(py, interrupt), done))
                 }
-                Err(interrupt)
+            },
+            Err(interrupt) => Err(self.with_receipt(py, interrupt, done)),
+        }
+    }
+
+    /// Waits for what takes a sync, at most for so long: `job` for at most the time that it is given.
+    ///
+    /// Where syncs come thick and fast this thread makes them itself: nobody could hear of an interrupt before they are
+    /// over, and a thread for each would cost a tenth of it. Else a thread of its own does it.
+    fn wait(
+        &self,
+        py: Python<'_>,
+        time: Duration,
+        job: impl Fn(Duration) -> Answer + Send + Sync + 'static,
+    ) -> PyResult<Answer> {
+        let mut left = time;
+        if self.shared.pace.is_brisk() {
+            let step = left.min(SLICE);
+            let begun = now();
+            let answer = py.detach(|| job(step));
+            self.shared.pace.ended(begun);
+            if answer.is_ok() || left <= step || begun.elapsed() < step {
+                // The job goes with what it holds, which may be the last of a log.
+                py.detach(|| drop(job));
+                return Ok(answer);
             }
+            left = left.saturating_sub(begun.elapsed());
+        }
+        let shared = Arc::clone(self.shared.shared());
+        apart(py, move || {
+            let begun = now();
+            let answer = job(left);
+            shared.pace.ended(begun);
+            answer
+        })
+    }
+}
+
+/// A durable commit is one that stands, and is then waited for.
+fn buffered(options: CommitOptions, durable: &mut bool) -> CommitOptions {
+    *durable = options.durability == Durability::Durable;
+    if *durable { options.durability(Durability::Buffered) } else { options }
+}
+
+/// The receipt of a commit that stands once it is durable; of an error, `receipt` is a member.
+fn settled(
+    name: &str,
+    done: &mut Committed,
+    settle: impl FnOnce(&mut Committed) -> Result<(), Why>,
+) -> Answer {
+    match settle(done) {
+        Ok(()) => Ok(receipt::of(name, done)),
+        Err(why) => {
+            let mut line = why.json_with_data();
+            line.pop();
+            splice("receipt", &receipt::of(name, done), &mut line);
+            Err(line + "}")
         }
     }
 }
@@ -213,27 +307,6 @@ fn receipt_of(py: Python<'_>, done: Py<Done>) -> PyResult<Bound<'_, PyAny>> {
 
 fn nothing() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("a call of foldlog ended without an answer")
-}
-
-/// Waits for a commit to be durable, and looks now and then whether Ctrl-C was pressed.
-fn wait(py: Python<'_>, tasks: &Arc<Tasks>, done: &Committed, time: Duration) -> PyResult<Answer> {
-    let mut left = time;
-    loop {
-        let step = left.min(SLICE);
-        let mut late = false;
-        let answer = py.detach(|| {
-            guarded(|| {
-                let waited = tasks.wait_durable(done, step);
-                late = matches!(&waited, Err(e) if matches!(e.kind(), ErrorKind::NotDurable { .. }));
-                Ok(waited.map(|()| String::new())?)
-            })
-        });
-        if !late || left <= step {
-            return Ok(answer);
-        }
-        left -= step;
-        py.check_signals()?;
-    }
 }
 
 fn read(text: &str) -> Asked {

@@ -19,7 +19,7 @@ mod _native {
     #[pymodule_export]
     use super::home::{Done, Home};
     #[pymodule_export]
-    use super::open::{Store, codes, open};
+    use super::open::{Store, check_value, codes, open};
     #[pymodule_export]
     use super::waiting::Pending;
 }

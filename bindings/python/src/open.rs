@@ -1,18 +1,21 @@
 //! A store as Python holds it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use foldlog::{ErrorKind, Housekeeping, Mapping, Options, TaskStore, Tasks};
+use foldlog::{ErrorKind, Housekeeping, Mapping, Options, TaskStore, Tasks, Value};
 use foldlog_requests::perform::Subject;
 use foldlog_requests::{Failure as Why, Request, health, place};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use serde::Deserialize;
 
 use crate::home::Home;
-use crate::waiting::{Answer, apart, guarded, raise};
+use crate::waiting::{Answer, Pace, Pending, apart, guarded, raise};
 
 /// How a store is to be opened, as `foldlog.open_store` spells it.
 #[derive(Deserialize)]
@@ -67,7 +70,7 @@ impl Wishes {
 #[derive(Debug, Default)]
 pub(crate) struct News {
     any: AtomicBool,
-    all: Mutex<Vec<String>>,
+    all: Mutex<VecDeque<String>>,
 }
 
 /// Of findings that nobody asks for, so many are kept.
@@ -77,20 +80,35 @@ impl News {
     fn tell(&self, finding: String) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < NEWS_MAX {
-            all.push(finding);
+            all.push_back(finding);
         }
         self.any.store(true, Ordering::Release);
     }
 
-    /// Tells the logger what it has not been told of.
+    /// Tells the logger what it has not been told of. What goes wrong with that is no matter of the call that is over;
+    /// only an interrupt ends it, and what is left is told next time.
     fn log(&self, py: Python<'_>) -> PyResult<()> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());
         }
         self.any.store(false, Ordering::Release);
-        let all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
-        let log = py.import("foldlog._log")?.getattr("log")?;
-        all.into_iter().try_for_each(|finding| log.call1((finding,)).map(drop))
+        while let Some(finding) = self.next() {
+            let told =
+                py.import("foldlog._log").and_then(|log| log.getattr("log")?.call1((finding,)).map(drop));
+            match told {
+                Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
+                Err(interrupt) => {
+                    self.any.store(true, Ordering::Release);
+                    return Err(interrupt);
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Option<String> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
@@ -104,15 +122,59 @@ pub(crate) struct Opened {
 pub(crate) struct Shared {
     opened: RwLock<Option<Arc<Opened>>>,
     pub(crate) news: Arc<News>,
+    pub(crate) pace: Pace,
     /// The process that opened it. A forked child asks nothing of its locks, which threads of the parent's may have held.
     process: u32,
 }
 
+/// The same as an object of Python's holds it. The last one that is collected closes the store, which takes a sync: the
+/// interpreter is let go of meanwhile.
+pub(crate) struct Kept(Option<Arc<Shared>>);
+
+impl Kept {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Kept(Some(shared))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        self.0.as_ref().expect("it is taken when this is dropped only")
+    }
+}
+
+impl Deref for Kept {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        self.shared()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(last) = self.0.take().and_then(Arc::into_inner) {
+            // Not while the interpreter ends: nobody waits for it then.
+            let _ = Python::try_attach(|py| py.detach(|| drop(last)));
+        }
+    }
+}
+
 impl Shared {
-    /// What a call comes to, for Python: its text, or the exception. What was found meanwhile is logged.
+    /// What a call comes to, for Python: its text, or the exception. What was found meanwhile is logged; an interrupt that
+    /// comes before it is told has it.
     pub(crate) fn told(&self, py: Python<'_>, answer: Answer) -> PyResult<String> {
+        match self.heard(py) {
+            Ok(()) => answer.map_err(|json| raise(py, &json)),
+            Err(interrupt) => Err(Pending::ended(answer).carried_by(py, interrupt)),
+        }
+    }
+
+    /// What is left to do once a call is over: what was found meanwhile is logged.
+    ///
+    /// An interrupt that has come meanwhile is raised here, where it can carry what the call came to: the interpreter would
+    /// raise it in the next moment, and drop that.
+    pub(crate) fn heard(&self, py: Python<'_>) -> PyResult<()> {
         self.news.log(py)?;
-        answer.map_err(|json| raise(py, &json))
+        py.check_signals()
     }
 
     /// The store, if it is open, and this is the process that opened it.
@@ -137,13 +199,13 @@ impl Shared {
 
 impl Opened {
     pub(crate) fn home(&self, name: &str) -> Result<Arc<Tasks>, Why> {
-        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(home) = homes.get(name) {
+        let homes = || self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(home) = homes().get(name) {
             return Ok(Arc::clone(home));
         }
+        // To open a workspace may take long: those who ask for others need not wait for it.
         let home = Arc::new(self.subject.store.named(name)?);
-        homes.insert(name.to_owned(), Arc::clone(&home));
-        Ok(home)
+        Ok(Arc::clone(homes().entry(name.to_owned()).or_insert(home)))
     }
 
     pub(crate) fn perform(&self, text: &str) -> Result<String, Why> {
@@ -156,7 +218,7 @@ impl Opened {
 /// An open store.
 #[pyclass(frozen)]
 pub(crate) struct Store {
-    shared: Arc<Shared>,
+    shared: Kept,
 }
 
 /// Opens the store in a folder, or one in memory; `options` is JSON text.
@@ -164,10 +226,10 @@ pub(crate) struct Store {
 /// # Errors
 /// As JSON text, of the library's codes.
 #[pyfunction]
-pub(crate) fn open(py: Python<'_>, path: Option<String>, options: String) -> PyResult<Store> {
+pub(crate) fn open(py: Python<'_>, path: Option<PathBuf>, options: String) -> PyResult<Store> {
     let news = Arc::new(News::default());
     let store = Arc::new(Mutex::new(None));
-    let (made, hears, told) = (Arc::clone(&store), Arc::clone(&news), Arc::clone(&news));
+    let (made, hears) = (Arc::clone(&store), Arc::clone(&news));
     let done = apart(py, move || {
         guarded(|| {
             let wishes: Wishes =
@@ -182,11 +244,20 @@ pub(crate) fn open(py: Python<'_>, path: Option<String>, options: String) -> PyR
             Ok(String::new())
         })
     })?;
-    told.log(py)?;
-    done.map_err(|json| raise(py, &json))?;
     let opened = store.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let shared = Shared { opened: RwLock::new(opened), news, process: std::process::id() };
-    Ok(Store { shared: Arc::new(shared) })
+    let (opened, pace) = (RwLock::new(opened), Pace::default());
+    let shared = Kept::new(Arc::new(Shared { opened, news, pace, process: std::process::id() }));
+    shared.told(py, done)?;
+    Ok(Store { shared })
+}
+
+/// Says what is wrong with a text that is to be one JSON value.
+#[pyfunction]
+pub(crate) fn check_value(py: Python<'_>, text: &str) -> PyResult<()> {
+    match Value::parse(text) {
+        Ok(_) => Ok(()),
+        Err(bad) => Err(raise(py, &Why::invalid(format!("no JSON value for Raw: {bad}")).json_with_data())),
+    }
 }
 
 /// The stable names of all errors of the library.
@@ -199,14 +270,14 @@ pub(crate) fn codes() -> Vec<&'static str> {
 impl Store {
     /// Does what a request asks for; see `docs/pipe.md`.
     fn request(&self, py: Python<'_>, text: String) -> PyResult<String> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(self.shared.shared());
         let answer = apart(py, move || guarded(|| shared.opened()?.perform(&text)))?;
         self.shared.told(py, answer)
     }
 
     /// A workspace by its folder, by `key:NAME` or by its own name; `create`: made where it is absent.
     fn home(&self, py: Python<'_>, text: String, create: bool) -> PyResult<Home> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(self.shared.shared());
         let name = apart(py, move || {
             guarded(|| {
                 let opened = shared.opened()?;
@@ -219,12 +290,12 @@ impl Store {
                 Ok(name)
             })
         })?;
-        Ok(Home::new(Arc::clone(&self.shared), self.shared.told(py, name)?))
+        Ok(Home::new(Arc::clone(self.shared.shared()), self.shared.told(py, name)?))
     }
 
     /// The store's global home; `create`: made if it is absent.
     fn global_home(&self, py: Python<'_>, create: bool) -> PyResult<Option<Home>> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(self.shared.shared());
         let name = apart(py, move || {
             guarded(|| {
                 let opened = shared.opened()?;
@@ -237,7 +308,7 @@ impl Store {
             })
         })?;
         let name = self.shared.told(py, name)?;
-        Ok((!name.is_empty()).then(|| Home::new(Arc::clone(&self.shared), name)))
+        Ok((!name.is_empty()).then(|| Home::new(Arc::clone(self.shared.shared()), name)))
     }
 
     /// Has documents of a kind judged: `validator(name, text)` returns why not, or `None`. In this process, from now on.

@@ -1,12 +1,12 @@
 //! Waiting without the interpreter, and so that Ctrl-C ends it.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use foldlog_requests::Failure as Why;
+use foldlog_requests::settle::said;
 use pyo3::prelude::*;
 
 /// How long nothing is asked of the interpreter; what Ctrl-C may take.
@@ -19,18 +19,15 @@ pub(crate) type Answer = Result<String, String>;
 pub(crate) fn guarded(job: impl FnOnce() -> Result<String, Why>) -> Answer {
     match catch_unwind(AssertUnwindSafe(job)) {
         Ok(done) => done.map_err(|why| why.json_with_data()),
-        Err(payload) => Err(panicked(&*payload).json_with_data()),
+        Err(payload) => Err(panicked(said(&*payload)).json_with_data()),
     }
 }
 
-fn panicked(payload: &(dyn Any + Send)) -> Why {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+fn panicked(said: &str) -> Why {
     Why::Own {
-        code: "internal",
-        message: format!("foldlog has met a fault of its own: {text}"),
-        remedy: "close the store and open it again; what was acknowledged is in the log; please report it"
-            .into(),
+        code: "panic",
+        message: format!("foldlog panicked: {said}"),
+        remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands".into(),
         file: None,
     }
 }
@@ -41,10 +38,26 @@ pub(crate) fn raise(py: Python<'_>, json: &str) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// A call that goes on without its caller, who was interrupted.
+/// A call that goes on without its caller, who was interrupted, or has ended meanwhile.
 #[pyclass(frozen)]
 #[derive(Debug)]
 pub(crate) struct Pending(Mutex<Receiver<Answer>>);
+
+impl Pending {
+    /// One that has ended.
+    pub(crate) fn ended(answer: Answer) -> Self {
+        let (send, receive) = mpsc::sync_channel(1);
+        let _ = send.send(answer); // there is room for it
+        Pending(Mutex::new(receive))
+    }
+
+    /// Has an interrupt carry it.
+    pub(crate) fn carried_by(self, py: Python<'_>, interrupt: PyErr) -> PyErr {
+        // What takes no attribute is raised without.
+        let _ = Py::new(py, self).and_then(|pending| interrupt.value(py).setattr("pending", pending));
+        interrupt
+    }
+}
 
 #[pymethods]
 impl Pending {
@@ -72,8 +85,20 @@ fn receive_from(slot: &Mutex<Receiver<Answer>>, time: Duration) -> Result<Answer
 /// and has the call as `pending`, which goes on.
 pub(crate) fn apart(py: Python<'_>, job: impl FnOnce() -> Answer + Send + 'static) -> PyResult<Answer> {
     let (send, receive) = mpsc::sync_channel(1);
+    let place = Arc::new(Mutex::new(Some(job)));
+    let takes = Arc::clone(&place);
     let thread = std::thread::Builder::new().name("foldlog-call".into());
-    let _detached = thread.spawn(move || drop(send.send(job())))?;
+    let spawned = thread.spawn(move || {
+        if let Some(job) = taken(&takes) {
+            let _ = send.send(job()); // there is room for it
+        }
+    });
+    if spawned.is_err()
+        && let Some(job) = taken(&place)
+    {
+        // The system gives no thread: it is done all the same, and only Ctrl-C is heard later.
+        return Ok(py.detach(job));
+    }
     let receive = Mutex::new(receive);
     loop {
         let got = py.detach(|| receive_from(&receive, SLICE));
@@ -81,12 +106,71 @@ pub(crate) fn apart(py: Python<'_>, job: impl FnOnce() -> Answer + Send + 'stati
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Ok(Err(panicked(&"a call ended without an answer").json_with_data()));
+                return Ok(Err(panicked("a call ended without an answer").json_with_data()));
             }
         }
         if let Err(interrupt) = py.check_signals() {
-            let _ = interrupt.value(py).setattr("pending", Py::new(py, Pending(receive))?);
-            return Err(interrupt);
+            return Err(Pending(receive).carried_by(py, interrupt));
         }
+    }
+}
+
+fn taken<T>(place: &Mutex<Option<T>>) -> Option<T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// The time by which waits are measured.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no time is told here, and no clock of the library's is at hand"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// How syncs have gone of late. A sync is one system call that no signal ends, and whoever makes it hears of none; a thread
+/// that makes it in one's place costs some µs, which are much only where syncs come thick and fast.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Mutex<Syncs>);
+
+#[derive(Debug, Default)]
+struct Syncs {
+    /// How many one after the other were quick, up to [`HABIT`].
+    quick: u32,
+    last: Option<Instant>,
+}
+
+/// A sync that takes no longer is quick: well below what Ctrl-C may take.
+const QUICK: Duration = Duration::from_millis(30);
+/// So many quick ones are a habit.
+const HABIT: u32 = 8;
+/// What is over for longer says nothing of the next one.
+const FRESH: Duration = Duration::from_millis(100);
+
+impl Pace {
+    fn syncs(&self) -> MutexGuard<'_, Syncs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the next sync may be expected to be over before anybody could press Ctrl-C, and comes right behind others.
+    pub(crate) fn is_brisk(&self) -> bool {
+        let syncs = self.syncs();
+        syncs.quick == HABIT && syncs.last.is_some_and(|last| last.elapsed() <= FRESH)
+    }
+
+    /// One that began then is over. Of a habit one slow one is forgiven, once a quick one comes behind it: on a busy machine
+    /// now and then one is.
+    pub(crate) fn ended(&self, begun: Instant) {
+        let is_quick = begun.elapsed() <= QUICK;
+        let mut syncs = self.syncs();
+        // Its own time is none that passed between two.
+        let goes_on = syncs.last.is_some_and(|last| begun.saturating_duration_since(last) <= FRESH);
+        syncs.quick = match (is_quick, syncs.quick) {
+            _ if !goes_on => u32::from(is_quick),
+            (true, quick) => HABIT.min(quick + 1),
+            (false, HABIT) => HABIT - 1,
+            (false, _) => 0,
+        };
+        syncs.last = Some(now());
     }
 }

@@ -15,6 +15,10 @@ import foldlog
 
 #: Nothing that a test waits for takes longer, on however busy a machine.
 BOUND = 120.0
+#: What is to happen at once takes no longer, where what it must not wait for never comes.
+SOON = 10.0
+#: The same of Ctrl-C, for which 100 ms are the promise; the figure is printed.
+HEARD = 2.0
 ACTOR = Path(__file__).with_name("actor.py")
 
 

@@ -105,3 +105,21 @@ def test_bridge_keeps_a_state_file_in_step(documents, tmp_path):
     with pytest.raises(foldlog.BadStateFileError):
         documents.bridge("other", path).sync()
     assert path.read_text() == "{" and documents.get("other") is None
+
+
+@pytest.mark.parametrize("error", [foldlog.IoError("no write"), KeyboardInterrupt()], ids=lambda error: type(error).__name__)
+def test_bridge_that_fails_behind_its_put_has_the_receipt(documents, tmp_path, error):
+    """The document stands: whoever is told of the file alone puts it again."""
+    bridge = documents.bridge("state", tmp_path / "state.json")
+    whole, calls = bridge.sync, []
+
+    def sync():
+        calls.append(1)
+        if len(calls) == 2:
+            raise error
+        return whole()
+
+    bridge.sync = sync
+    with pytest.raises(type(error)) as told:
+        bridge.put({"a": 1})
+    assert told.value.receipt.documents == {"state": documents["state"].token}

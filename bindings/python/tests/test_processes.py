@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
 import foldlog
-from conftest import BOUND, locked
+from conftest import BOUND, HEARD, SOON, locked
 
 
 def test_distinct_updates_all_survive(tasks, actor):
@@ -160,8 +161,12 @@ def interrupted(path, code, thread=None):
     # It has said so just before: it waits once it has gone to sleep, and where a thread does the work, once that is there.
     while not (asleep(process.pid) and (thread is None or thread in threads(process.pid))):
         assert process.poll() is None
+    begun = time.monotonic()
     process.send_signal(signal.SIGINT)
     said = process.stdout.readline()
+    took = time.monotonic() - begun
+    print(f"heard after {took * 1000:.0f} ms")
+    assert took < HEARD
     return process, said
 
 
@@ -213,6 +218,9 @@ def test_exit_leaves_nothing_behind_and_nothing_out(path, tasks):
         print(n, flush=True)
         """
     )
-    done = subprocess.run([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True, timeout=BOUND)
-    assert (done.returncode, done.stdout) == (0, "99\n")
+    process = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "99\n"
+        # It has nothing left to do, and its listener would listen for ever.
+        assert process.wait(SOON) == 0
     assert tasks["a"].item["n"] == 99

@@ -14,10 +14,28 @@ def test_commits_of_another_process_come_whole_and_in_order(tasks, workspace, ac
     with workspace.subscribe() as changes:
         one.ask(do="fields", id="a", name="f", times=50)
         commits = [changes.get(timeout=BOUND) for _ in range(50)]
-    names = [list(commit.changes[0]["fields"]) if "fields" in commit.changes[0].data else None for commit in commits]
-    assert len({commit.first for commit in commits}) == 50 == len(names)
-    assert [commit.first for commit in commits] == sorted(commit.first for commit in commits)
-    assert all(change.id == "a" for commit in commits for change in commit.changes)
+    assert [[(change.id, change["changes"], change["revision"]) for change in commit.changes] for commit in commits] == [
+        [("a", [{"field": f"f{n}", "to": n}], n + 2)] for n in range(50)]
+    firsts = [commit.first for commit in commits]
+    assert firsts == sorted(set(firsts))
+
+
+def test_commit_of_documents_has_them(tasks, workspace):
+    """A subscription's commit said nothing of the documents that it changed."""
+    with workspace.subscribe() as changes:
+        workspace.documents.put("d", {"x": 1}, kind="k")
+        workspace.commit([{"op": "create", "item": {"id": "a"}}, {"op": "doc_patch", "name": "d", "set": {"y": 2}}])
+        workspace.documents.delete("d")
+        tasks.patch("a", set={"n": 1})
+        put, both, deleted, none = (changes.get(timeout=BOUND) for _ in range(4))
+    (one,) = put.documents
+    assert put.changes == () and (one.name, one.revision, one.value, one.kind, one.deleted) == ("d", 1, {"x": 1}, "k", False)
+    (one,) = both.documents
+    assert [change.id for change in both.changes] == ["a"]
+    assert (one.name, one.revision, one.value, one["event"]) == ("d", 2, {"x": 1, "y": 2}, one.data["event"])
+    (one,) = deleted.documents
+    assert (one.name, one.revision, one.value, one.kind, one.deleted) == ("d", 3, None, None, True)
+    assert none.documents == ()
 
 
 def test_cursor_goes_on_where_another_process_stopped(tasks, workspace, actor):

@@ -1,6 +1,11 @@
 """Every call once, and what it refuses."""
 
+import json
+import os
 import pickle
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +167,55 @@ def test_stores(path):
         assert store.workspace(entry["name"]).tasks["a"].revision == 1
 
 
+@pytest.mark.parametrize("names", ["mode", b"mode", {"mode": 1}, None, 1, ["mode", 1]], ids=repr)
+def test_one_name_is_not_taken_for_many(tasks, workspace, names):
+    """``unset="mode"`` took away ``m``, ``o``, ``d`` and ``e``."""
+    tasks.create({"id": "a", "m": 1, "mode": 2})
+    workspace.documents.put("d", {"m": 1, "mode": 2})
+    for wrong in (lambda: tasks.patch("a", unset=names), lambda: tasks.patch("a", set={"x": 1}, unset=names),
+                  lambda: tasks.patch("a", drop_children=names), lambda: workspace.documents.patch("d", unset=names)):
+        with pytest.raises(TypeError):
+            wrong()
+    if not isinstance(names, str):
+        with pytest.raises(TypeError):
+            tasks.remove(names)
+    for wrong in ("ops", {"op": "patch"}):
+        with pytest.raises(TypeError):
+            workspace.commit(wrong)
+    assert tasks["a"].revision == 1 and workspace.documents["d"].revision == 1
+    tasks.patch("a", unset=("m",))
+    tasks.patch("a", unset={"mode"})
+    assert tasks["a"].item == {"id": "a"}
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="names there are Unicode")
+def test_paths_of_any_bytes(tmp_path):
+    odd = os.fsencode(tmp_path) + b"/st\xffre"
+    for path in (odd, os.fsdecode(odd), Path(os.fsdecode(odd))):
+        with foldlog.open_store(path) as store:
+            store.workspace("key:w")
+            assert os.path.isdir(odd)
+            # A workspace is known by the text of its folder, and a bridge tells its file's: these have none.
+            for place in (odd, os.fsdecode(odd)):
+                with pytest.raises(foldlog.InvalidError) as told:
+                    store.workspace(place)
+                assert told.value.remedy
+                with pytest.raises(foldlog.InvalidError):
+                    store.workspace("key:w").documents.bridge("d", place)
+            store.workspace(os.fsencode(tmp_path)).tasks.create({"id": "a"}, expect="absent")
+            store.workspace(str(tmp_path)).tasks.remove("a")
+            store.workspace(tmp_path).tasks.create({"id": "b"}, expect="absent")
+            store.workspace(tmp_path).tasks.remove("b")
+            break
+    for path in (odd, os.fsdecode(odd), Path(os.fsdecode(odd))):
+        with foldlog.open_store(path, create=False) as store:
+            assert len(store.workspaces()) == 2
+    with pytest.raises(foldlog.FoldlogError):
+        foldlog.open_store("nu\x00l")
+    with pytest.raises(TypeError):
+        foldlog.open_store(7)
+
+
 def test_memory_is_gone_with_its_store():
     with foldlog.open_memory() as store:
         tasks = store.workspace("key:w").tasks
@@ -180,6 +234,34 @@ def test_every_code_has_its_exception():
         made = of("text", code=code, remedy="do this", data={"id": "a"})
         again = pickle.loads(pickle.dumps(made))
         assert (type(again), str(again), again.id) == (of, "text; do this", "a")
+
+
+def test_every_error_says_what_it_is_said_to_say():
+    """What an error has beside its message: the class names exactly what the library sends with the code. ``reason`` was told of
+    where ``why`` was sent."""
+    told = json.loads((Path(__file__).parents[2] / "corpus" / "errors.json").read_text(encoding="utf-8"))
+    assert set(told) == set(_native.codes())
+    for code, members in told.items():
+        of = _errors._OF[code]
+        named = [name for base in of.__mro__ if issubclass(base, foldlog.FoldlogError) and base is not foldlog.FoldlogError
+                 for name in vars(base).get("__annotations__", {}) if name != "code"]
+        properties = [name for name in vars(of) if isinstance(vars(of)[name], property)]
+        # ``from`` cannot be an attribute's name in a program.
+        assert sorted([*named, *properties]) == sorted({"from": "from_"}.get(name, name) for name in members), code
+        made = of("text", code=code, data=dict.fromkeys(members, "known"))
+        for name in named:
+            assert getattr(made, name) == "known", (code, name)
+        documented = re.findall(r"``(\w+)``", of.__doc__)
+        assert set(documented) & {"reason", "why", "holder", "owner", "current", "verb", "max", "to", "from", "conflicts",
+                                  "first_available"} <= set(members), code
+
+
+def test_error_that_is_new_is_of_the_parent():
+    """What a newer extension module says."""
+    made = _errors.raised_by('{"error":"brand-new","message":"m","remedy":"r","file":null,"data":{"x":1}}')
+    assert (type(made), made.code, made.x) == (foldlog.FoldlogError, "brand-new", 1)
+    with pytest.raises(AttributeError):
+        made.y
 
 
 def test_findings_are_logged(path, caplog):

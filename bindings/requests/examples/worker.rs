@@ -14,6 +14,7 @@ struct Told {
     store: Option<String>,
     id: Option<String>,
     item: Option<Box<RawValue>>,
+    text: Option<String>,
     set: Option<Box<RawValue>>,
     expect: Option<u64>,
     durability: Option<String>,
@@ -79,6 +80,11 @@ fn act(told: &Told, open: &mut Option<Tasks>) -> Answer {
         "get" => Ok(tasks.get(id()?.as_str())?.map_or("null".into(), |found| {
             format!(r#"{{"item":{},"revision":{}}}"#, found.task.item.to_json(), found.task.revision)
         })),
+        "spell" => {
+            let (id, text) = (id()?, told.text.as_deref().ok_or("text")?);
+            let _ = tasks.create(Item::parse(&format!(r#"{{"id":"{id}","v":{text}}}"#))?, durability)?;
+            Ok("{}".into())
+        }
         "text" => {
             let text = tasks.get(id()?.as_str())?.map(|found| found.task.item.to_json());
             Ok(serde_json::to_string(&text)?)

@@ -222,7 +222,7 @@ fn conflicts(kind: &ErrorKind) -> Vec<ConflictLine> {
 }
 
 /// The members of a kind's data, named as its fields are.
-fn members(kind: &ErrorKind, out: &mut String) {
+pub(crate) fn members(kind: &ErrorKind, out: &mut String) {
     match kind {
         ErrorKind::Busy { holder, waited_ms } => {
             text("holder", holder, out);

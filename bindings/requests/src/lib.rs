@@ -4,8 +4,8 @@
 //! finding or an error becomes JSON. It calls the library's public functions only, opens no file and keeps no state.
 //!
 //! [`request`] is what is asked for; [`perform`] does it; [`words`] and [`place`] read what stands for something else;
-//! [`receipt`], [`task`], [`document`], [`history`], [`changes`], [`sessions`], [`orphans`] and [`health`] write answers, [`failure`]
-//! errors, all by the pieces of [`json`]. `docs/pipe.md` and `docs/cli.md` are the contract.
+//! [`settle`] waits for what was committed; [`receipt`], [`task`], [`document`], [`history`], [`changes`], [`sessions`],
+//! [`orphans`] and [`health`] write answers, [`failure`] errors, all by the pieces of [`json`]. `docs/pipe.md` and `docs/cli.md` are the contract.
 
 pub mod changes;
 pub mod document;
@@ -13,6 +13,8 @@ pub mod event_json;
 #[cfg(test)]
 mod event_json_tests;
 pub mod failure;
+#[cfg(test)]
+mod failure_tests;
 pub mod health;
 pub mod history;
 pub mod json;
@@ -23,6 +25,7 @@ pub mod place;
 pub mod receipt;
 pub mod request;
 pub mod sessions;
+pub mod settle;
 pub mod task;
 
 pub mod words;

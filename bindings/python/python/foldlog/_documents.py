@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, cast
+
+from ._errors import DocumentDeletedError, FoldlogError, NoDocumentError
+from ._values import loads, names, path_text
 
 if TYPE_CHECKING:
-    from ._store import Receipt, Workspace
+    from ._store import Place, Receipt, Workspace
 
-__all__ = ["Bridge", "Document", "DocumentPage", "Documents", "Synced"]
+__all__ = ["Bridge", "Document", "DocumentChange", "DocumentPage", "Documents", "Listed", "Synced"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,42 @@ class Synced:
     findings: Tuple[Dict[str, Any], ...]
 
 
+@dataclass(frozen=True)
+class DocumentChange:
+    """What a commit changed in one document."""
+
+    name: str
+    #: As :meth:`Documents.history` has it.
+    data: Dict[str, Any]
+
+    @staticmethod
+    def _of(told: Dict[str, Any]) -> "DocumentChange":
+        return DocumentChange(told["name"], told)
+
+    @property
+    def revision(self) -> int:
+        """How many changes it has had since."""
+        return cast(int, self.data["revision"])
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it was deleted."""
+        return "value" not in self.data
+
+    @property
+    def value(self) -> Any:
+        """The value that it was left with; ``None`` also if it was deleted."""
+        return self.data.get("value")
+
+    @property
+    def kind(self) -> Optional[str]:
+        """What it is, if that was said."""
+        return cast(Optional[str], self.data.get("kind"))
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+
 class Documents:
     """The documents of one workspace, or of the store's global home.
 
@@ -94,14 +131,10 @@ class Documents:
 
     def get(self, name: str) -> Optional[Document]:
         """The document, or ``None``."""
-        from ._errors import FoldlogError
-
         try:
             return Document._of(self._workspace._request("doc_get", {"name": name}))
-        except FoldlogError as error:
-            if error.code in ("no-document", "document-deleted"):
-                return None
-            raise
+        except (NoDocumentError, DocumentDeletedError):
+            return None
 
     def __getitem__(self, name: str) -> Document:
         found = self.get(name)
@@ -145,17 +178,17 @@ class Documents:
             op["kind"] = kind
         return self._commit(op, options)
 
-    def patch(self, name: str, *, set: Optional[Mapping[str, Any]] = None, unset: Sequence[str] = (), **options: Any) -> "Receipt":
+    def patch(self, name: str, *, set: Optional[Mapping[str, Any]] = None, unset: Iterable[str] = (), **options: Any) -> "Receipt":
         """Sets and removes members of an object; the others stay as they are."""
-        return self._commit({"op": "doc_patch", "name": name, "set": set or {}, "unset": [*unset]}, options)
+        return self._commit({"op": "doc_patch", "name": name, "set": set or {}, "unset": names("unset", unset)}, options)
 
     def delete(self, name: str, **options: Any) -> "Receipt":
         """Deletes it; a late write is refused."""
         return self._commit({"op": "doc_delete", "name": name}, options)
 
-    def bridge(self, name: str, path: Union[str, "os.PathLike[str]"], *, kind: Optional[str] = None) -> "Bridge":
+    def bridge(self, name: str, path: "Place", *, kind: Optional[str] = None) -> "Bridge":
         """Keeps it in step with a JSON file that other programs write."""
-        return Bridge(self, name, os.fspath(path), kind)
+        return Bridge(self, name, path_text(path), kind)
 
     def _commit(self, op: Dict[str, Any], options: Dict[str, Any]) -> "Receipt":
         expect = options.pop("expect", None)
@@ -180,10 +213,15 @@ class Bridge:
         return Synced(told["imported"], told["exported"], told["token"], tuple(told["kept"]), tuple(told["findings"]))
 
     def put(self, value: Any, **options: Any) -> "Receipt":
-        """Syncs, writes the document, and syncs again: as :meth:`Documents.put`."""
+        """Syncs, writes the document, and syncs again: as :meth:`Documents.put`. What goes wrong with the last, when the
+        document stands, has its ``receipt``."""
         self.sync()
         receipt = self._documents.put(self._asked["name"], value, kind=self._asked.get("kind"), **options)
-        self.sync()
+        try:
+            self.sync()
+        except (FoldlogError, KeyboardInterrupt) as error:
+            setattr(error, "receipt", receipt)
+            raise
         return receipt
 
 
@@ -192,7 +230,7 @@ def judged_by(validator: Any) -> Any:
 
     def judge(name: str, text: str) -> Optional[str]:
         try:
-            validator(name, json.loads(text))
+            validator(name, loads(text))
         except Exception as error:
             return str(error) or type(error).__name__
         return None

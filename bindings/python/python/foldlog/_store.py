@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
 
 from . import _native
-from ._documents import Documents, judged_by
+from ._documents import DocumentChange, Documents, judged_by
+from ._values import Raw, dumps, loads, names, path_text
 
 #: A revision, a token, ``"absent"`` or ``"exists"``.
 Expected = Union[int, str]
 #: ``"durable"``, ``"buffered"``, or ``"interval:MS"``.
 Durability = str
+#: A path; one of bytes is taken as the system takes it.
+Place = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 class TaskItem(TypedDict, total=False):
@@ -98,9 +101,13 @@ class Receipt:
 
     __slots__ = ("_native", "_read")
 
-    def __init__(self, native: "_native.Done") -> None:
+    def __init__(self, native: "Optional[_native.Done]", read: Optional[Dict[str, Any]] = None) -> None:
         self._native = native
-        self._read: Optional[Dict[str, Any]] = None
+        self._read = read
+
+    @staticmethod
+    def _of(told: Dict[str, Any]) -> "Receipt":
+        return Receipt(None, told)
 
     def to_dict(self) -> Dict[str, Any]:
         """All of it, as JSON has it."""
@@ -108,7 +115,8 @@ class Receipt:
 
     def _all(self) -> Dict[str, Any]:
         if self._read is None:
-            self._read = cast(Dict[str, Any], json.loads(self._native.json()))
+            assert self._native is not None
+            self._read = cast(Dict[str, Any], loads(self._native.json()))
         return self._read
 
     def _get(self, name: str) -> Any:
@@ -175,6 +183,9 @@ class Receipt:
     def __hash__(self) -> int:
         return hash((self.ticket, self.workspace))
 
+    def __reduce__(self) -> Any:
+        return Receipt._of, (self._all(),)
+
     def __repr__(self) -> str:
         return f"Receipt({self._all()})"
 
@@ -193,7 +204,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit that changed tasks, of whichever process."""
+    """A commit that changed tasks or documents, of whichever process."""
 
     #: Its first event.
     first: int
@@ -203,7 +214,9 @@ class Commit:
     time: str
     session: Optional[str]
     durable: bool
+    #: What it changed in tasks, and in documents.
     changes: Tuple[Change, ...]
+    documents: Tuple[DocumentChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,42 +235,6 @@ class Health:
     @staticmethod
     def _of(told: Mapping[str, Any]) -> "Health":
         return Health(told["workspace"], told["status"], tuple(told["findings"]))
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-@dataclass(frozen=True)
-class Raw:
-    """JSON text in place of a value, which is kept exactly as it is spelled: for what Python would spell in another way."""
-
-    text: str
-
-
-def _spelled(value: Any) -> str:
-    """As the encoder, with the texts of :class:`Raw` as they are."""
-    if isinstance(value, Raw):
-        return value.text
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_encode(str(key))}:{_spelled(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_spelled, value)) + "]"
-    return _encode(value)
-
-
-def _dumps(value: Any) -> str:
-    try:
-        text = _encode(value)
-    except TypeError:
-        # There is something in it that the encoder does not know: if it is no Raw, this says so again.
-        text = _spelled(value)
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            # Half of a surrogate pair has no UTF-8, but an escape.
-            return "".join(one if one < "\ud800" or one > "\udfff" else f"\\u{ord(one):04x}" for one in text)
-    return text
 
 
 def _heeds() -> bool:
@@ -282,12 +259,13 @@ class Changes(Iterator[Union[Commit, Health]]):
         told = self._native.next(seconds, _heeds())
         if told is None:
             return None
-        told = json.loads(told)
+        told = loads(told)
         if "health" in told:
             return Health._of(told["health"])
         commit = told["commit"]
         changes = tuple(Change(one["id"], one) for one in commit["changes"])
-        return Commit(commit["first"], commit["cursor"], commit["time"], commit["session"], commit["durable"], changes)
+        documents = tuple(map(DocumentChange._of, commit.get("documents", ())))
+        return Commit(commit["first"], commit["cursor"], commit["time"], commit["session"], commit["durable"], changes, documents)
 
     def __iter__(self) -> "Changes":
         return self
@@ -335,8 +313,12 @@ class Tasks:
     ``op_id``
         32 hex digits of your own, for a commit that may have to be sent again: it is made once.
 
+    A commit that stands and could not be made durable raises an error that has its ``receipt``: it is not to be made again.
+
     All of them release the interpreter while they wait. Ctrl-C ends a wait within 100 ms: the ``KeyboardInterrupt`` then has
-    either ``receipt``, the commit stands and is not durable yet, or ``pending``, whose ``result(seconds)`` waits for the rest.
+    ``receipt`` if the commit stands, and ``pending`` if it, or its sync, is still under way, whose ``result(seconds)`` waits for
+    the rest and raises as the call would have. Where one durable commit follows the other and each took a few ms, the next is
+    synced by the thread that asks for it: should the disk stop short in that very sync, Ctrl-C is heard at its end.
     """
 
     def __init__(self, workspace: "Workspace") -> None:
@@ -348,7 +330,7 @@ class Tasks:
         """The task, or ``None``."""
         ws = self._workspace
         told = ws._native.get(id)
-        return None if told is None else Task._of(json.loads(told))
+        return None if told is None else Task._of(loads(told))
 
     def get_text(self, id: str) -> Optional[str]:
         """The task's item as JSON text, exactly as the log spells it, or ``None``."""
@@ -399,16 +381,17 @@ class Tasks:
         """Makes a task; ``item`` has its ``id``. ``again``: though one of that id was deleted."""
         return self._commit({"op": "create", "item": item, "again": again}, options)
 
-    def patch(self, id: str, *, set: Optional[Mapping[str, Any]] = None, unset: Sequence[str] = (),
-              drop_children: Sequence[str] = (), **options: Any) -> Receipt:
+    def patch(self, id: str, *, set: Optional[Mapping[str, Any]] = None, unset: Iterable[str] = (),
+              drop_children: Iterable[str] = (), **options: Any) -> Receipt:
         """Changes the fields that are named, and no others. ``None`` is a value, JSON's null; ``unset`` takes fields away."""
-        if set and not unset and not drop_children and not (options.keys() - _ONLY_DURABILITY):
-            return Receipt(self._workspace._native.patch(id, _dumps(set), options.get("durability")))
+        gone, dropped = names("unset", unset), names("drop_children", drop_children)
+        if set and not gone and not dropped and not (options.keys() - _ONLY_DURABILITY):
+            return Receipt(self._workspace._native.patch(id, dumps(set), options.get("durability")))
         op: Dict[str, Any] = {"op": "patch", "task": id, "set": set or {}}
-        if unset:
-            op["unset"] = list(unset)
-        if drop_children:
-            op["drop_children"] = list(drop_children)
+        if gone:
+            op["unset"] = gone
+        if dropped:
+            op["drop_children"] = dropped
         return self._commit(op, options)
 
     def rename(self, id: str, title: str, **options: Any) -> Receipt:
@@ -436,8 +419,8 @@ class Tasks:
 
     def remove(self, ids: Union[str, Iterable[str]], *, cascade: bool = False, **options: Any) -> Receipt:
         """Deletes tasks; ``cascade``: and all below them. A late write to one raises :class:`TaskDeletedError`."""
-        ids = [ids] if isinstance(ids, str) else list(ids)
-        return self._commit({"op": "remove", "tasks": ids, "cascade": cascade}, options)
+        gone = [ids] if isinstance(ids, str) else names("ids", ids)
+        return self._commit({"op": "remove", "tasks": gone, "cascade": cascade}, options)
 
     def attach(self, id: str, **options: Any) -> str:
         """Runs it from now on: returns the fence to write with. :class:`OwnedError` if a live session does already."""
@@ -481,12 +464,14 @@ class Workspace:
     def __repr__(self) -> str:
         return f"<foldlog workspace {self.name}>"
 
-    def commit(self, ops: Sequence[Mapping[str, Any]], *, expect: Optional[Mapping[str, Expected]] = None,
+    def commit(self, ops: Iterable[Mapping[str, Any]], *, expect: Optional[Mapping[str, Expected]] = None,
                expect_documents: Optional[Mapping[str, Expected]] = None,
                fences: Optional[Mapping[str, str]] = None, op_id: Optional[str] = None, seen: Optional[int] = None,
                durability: Optional[Durability] = None) -> Receipt:
         """Several changes, of tasks and documents, all or nothing: each a dict as of ``docs/pipe.md``,
         ``{"op": "patch", "task": ID, "set": {…}}``."""
+        if isinstance(ops, (str, bytes, Mapping)):
+            raise TypeError(f"ops is to be a list of changes, not {type(ops).__name__}")
         op: Dict[str, Any] = {"op": "commit", "ops": list(ops)}
         if expect_documents is not None:
             op["expect_documents"] = expect_documents
@@ -500,7 +485,7 @@ class Workspace:
                             ("durability", durability)):
             if value is not None:
                 op[name] = value
-        text = _dumps(op)
+        text = dumps(op)
         return Receipt(self._native.commit(text))
 
     def subscribe(self, start: str = "now", *, durable: bool = False) -> Changes:
@@ -551,10 +536,9 @@ class Store:
     def __init__(self, native: "_native.Store") -> None:
         self._native = native
 
-    def workspace(self, place: Union[str, "os.PathLike[str]"], *, create: bool = True) -> Workspace:
+    def workspace(self, place: Place, *, create: bool = True) -> Workspace:
         """A project's workspace: by its folder, by ``key:NAME``, or by its own name. ``create``: made where it is absent."""
-        text = os.fspath(place)
-        return Workspace(self, self._native.home(text, create))
+        return Workspace(self, self._native.home(path_text(place), create))
 
     @property
     def global_(self) -> Workspace:
@@ -602,11 +586,11 @@ class Store:
         self.close()
 
     def _request(self, request: Dict[str, Any]) -> Any:
-        text = _dumps(request)
-        return json.loads(self._native.request(text))
+        text = dumps(request)
+        return loads(self._native.request(text))
 
 
-def open_store(path: Union[str, "os.PathLike[str]"], *, create: bool = True, read_only: bool = False, label: str = "python",
+def open_store(path: Place, *, create: bool = True, read_only: bool = False, label: str = "python",
                lock_timeout: float = 10.0, segment_size: Optional[int] = None, mapping: bool = True,
                housekeeping: bool = True, trust_shared_fs: bool = False) -> Store:
     """Opens the store in a folder; made where it is absent.
@@ -620,7 +604,7 @@ def open_store(path: Union[str, "os.PathLike[str]"], *, create: bool = True, rea
                                "housekeeping": housekeeping, "trust_shared_fs": trust_shared_fs}
     if segment_size is not None:
         options["segment_size"] = segment_size
-    return _open(os.fspath(path), options)
+    return _open(os.fsdecode(path), options)
 
 
 def open_memory(*, label: str = "python") -> Store:

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from . import _store
+from ._errors import ClosedError
 from ._store import Commit, Health, Receipt, Task
 
 __all__ = ["AsyncChanges", "AsyncDocuments", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store"]
@@ -47,6 +50,7 @@ class AsyncStore:
     def __init__(self, store: _store.Store, threads: ThreadPoolExecutor) -> None:
         self.store = store
         self._threads = threads
+        self._closed = False
 
     @staticmethod
     async def _made(make: Callable[[], _store.Store]) -> "AsyncStore":
@@ -58,6 +62,8 @@ class AsyncStore:
             raise
 
     async def _run(self, call: Callable[..., _T], *args: Any, **options: Any) -> _T:
+        if self._closed:
+            raise ClosedError("the store has been closed", code="closed", remedy="open it again")
         return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(call, *args, **options))
 
     async def workspace(self, place: Any, **options: Any) -> "AsyncWorkspace":
@@ -77,9 +83,15 @@ class AsyncStore:
         await self._run(self.store.flush)
 
     async def close(self) -> None:
-        """As :meth:`foldlog.Store.close`."""
-        await self._run(self.store.close)
-        self._threads.shutdown(wait=False)
+        """As :meth:`foldlog.Store.close`. What was begun before is finished, on its thread."""
+        if self._closed:
+            return
+        try:
+            closing = asyncio.get_running_loop().run_in_executor(self._threads, self.store.close)
+            self._closed = True
+            await closing
+        finally:
+            self._threads.shutdown(wait=False)
 
     async def __aenter__(self) -> "AsyncStore":
         return self
@@ -99,7 +111,7 @@ class AsyncWorkspace:
         #: Its documents.
         self.documents = AsyncDocuments(store, workspace.documents)
 
-    async def commit(self, ops: Sequence[Mapping[str, Any]], **options: Any) -> Receipt:
+    async def commit(self, ops: Iterable[Mapping[str, Any]], **options: Any) -> Receipt:
         """As :meth:`foldlog.Workspace.commit`."""
         return await self._store._run(self.workspace.commit, ops, **options)
 
@@ -158,19 +170,59 @@ class AsyncTasks(_Awaited):
                 return
 
 
+class _Waiter:
+    """A thread for calls that may wait for ever. The interpreter's exit waits for none, as it does for a pool's."""
+
+    def __init__(self) -> None:
+        self._calls: "SimpleQueue[Optional[Tuple[Future[Any], Callable[[], Any]]]]" = SimpleQueue()
+        threading.Thread(target=_serve, args=(self._calls,), name="foldlog-changes", daemon=True).start()
+
+    async def run(self, call: Callable[[], _T]) -> _T:
+        """What the call comes to."""
+        told: "Future[_T]" = Future()
+        self._calls.put((told, call))
+        return await asyncio.wrap_future(told)
+
+    def end(self) -> None:
+        """Lets the thread end once it has done what it was asked for."""
+        self._calls.put(None)
+
+
+def _serve(calls: "SimpleQueue[Optional[Tuple[Future[Any], Callable[[], Any]]]]") -> None:
+    while True:
+        asked = calls.get()
+        if asked is None:
+            return
+        told, call = asked
+        if not told.set_running_or_notify_cancel():
+            continue
+        try:
+            found = call()
+        except BaseException as error:
+            told.set_exception(error)
+        else:
+            told.set_result(found)
+        # Nobody's answer is kept while the next call is waited for.
+        del asked, told, call
+
+
 class AsyncChanges(AsyncIterator[Union[Commit, Health]]):
     """A :class:`foldlog.Changes`. It has a thread of its own, which ends when it is closed or what waits for it is cancelled."""
 
     def __init__(self, changes: _store.Changes) -> None:
+        self._closed = True  # until there is something to be closed
         self._changes = changes
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="foldlog-changes")
+        self._waiter = _Waiter()
+        self._closed = False
 
     def __aiter__(self) -> "AsyncChanges":
         return self
 
     async def __anext__(self) -> Union[Commit, Health]:
+        if self._closed:
+            raise StopAsyncIteration
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes.get)
+            found = await self._waiter.run(self._changes.get)
         except asyncio.CancelledError:
             # What the thread has found by now would be lost for whoever goes on: so nobody does.
             self.close()
@@ -187,8 +239,13 @@ class AsyncChanges(AsyncIterator[Union[Commit, Health]]):
 
     def close(self) -> None:
         """Ends it."""
-        self._changes.close()
-        self._thread.shutdown(wait=False)
+        if not self._closed:
+            self._closed = True
+            self._changes.close()
+            self._waiter.end()
+
+    def __del__(self) -> None:
+        self.close()
 
     async def __aenter__(self) -> "AsyncChanges":
         return self
