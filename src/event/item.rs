@@ -414,6 +414,13 @@ pub struct Patch {
     pub(crate) drop_children: Vec<Arc<str>>,
 }
 
+/// The patch that sets all of an item's fields.
+impl From<Item> for Patch {
+    fn from(item: Item) -> Self {
+        Patch { set: item.fields, ..Patch::default() }
+    }
+}
+
 impl Patch {
     /// A patch of nothing.
     pub fn new() -> Self {

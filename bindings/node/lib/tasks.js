@@ -3,7 +3,7 @@
 
 const errors = require('./errors.js')
 const { call, signalIn } = require('./wire.js')
-const { change, json, maybe, members, patchText, textOf, withOptions } = require('./write.js')
+const { change, json, maybe, members, objectOf, textOf, withOptions } = require('./write.js')
 
 const UNCHANGED = 0
 const ABSENT = 1
@@ -86,6 +86,12 @@ class Receipt {
 }
 
 const receipt = (text) => new Receipt(text, undefined)
+
+/** Whether a patch sets fields, and nothing else. */
+function setsOnly(patch) {
+  for (const key in patch) if (key !== 'set') return false
+  return patch?.set !== undefined
+}
 
 /** Whether options say that a patch is to be buffered, and nothing else. */
 function isQuick(options) {
@@ -243,10 +249,10 @@ class Tasks {
     return this.#one({ op: 'create', item, again }, rest, typeof item === 'string' ? item : item?.id)
   }
   patch(id, patch, options) {
-    if (isQuick(options) && typeof id === 'string' && id.isWellFormed()) {
+    if (isQuick(options) && setsOnly(patch) && typeof id === 'string' && id.isWellFormed()) {
       let done
       try {
-        done = this.#home.patch(id, patchText(patch))
+        done = this.#home.set(id, objectOf('set', patch.set))
       } catch (error) {
         return Promise.reject(errors.ofThrown(error))
       }

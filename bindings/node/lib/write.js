@@ -188,22 +188,6 @@ function patch(op) {
   }
 }
 
-/** A patch by itself. */
-function patchText(patch_) {
-  const { set, unset, dropChildIds } = patch_
-  for (const key in patch_) {
-    if (key !== 'set' && key !== 'unset' && key !== 'dropChildIds') {
-      throw new TypeError(`a patch has set, unset and dropChildIds, and no ${key}`)
-    }
-  }
-  if (unset === undefined && dropChildIds === undefined && set !== undefined) return `{"set":${objectOf('set', set)}}`
-  return members('{', {
-    set: maybe(objectOf, 'set', set),
-    unset: maybe(list, 'unset', unset),
-    dropChildIds: maybe(list, 'dropChildIds', dropChildIds),
-  }) + '}'
-}
-
 /** A change as the requests spell it, without its end. */
 function change(op) {
   const write = CHANGES[op?.op]
@@ -251,4 +235,4 @@ function withOptions(out, options = {}, about) {
   }) + '}'
 }
 
-module.exports = { RawJson, raw, json, change, withOptions, members, patchText, textOf, maybe }
+module.exports = { RawJson, raw, json, change, withOptions, members, objectOf, textOf, maybe }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use foldlog::task::{CommitOptions, Op};
-use foldlog::{Durability, Patch, TaskId, Tasks};
+use foldlog::{Durability, Item, Patch, TaskId, Tasks};
 use foldlog_requests::json::{array, raw, text};
 use foldlog_requests::{Failure, Request, health, history, receipt, task};
 use napi::Either;
@@ -218,19 +218,19 @@ impl Home {
         Ok(None)
     }
 
-    /// Patches a task, buffered, where that can be done without waiting: `[SEQ,LAST_SEQ,REVISION,TOKEN,TICKET,DURABLE]`
+    /// Sets fields of a task, an object of them, buffered, where that can be done without waiting: `[SEQ,LAST_SEQ,REVISION,TOKEN,TICKET,DURABLE]`
     /// of a receipt that names this one task, and any other receipt whole. Else nothing, and nothing was done: then it is to be
     /// asked for as a request, which says what is wrong with it too.
     ///
     /// This is what hosts do all the time, and the text of a request and of a whole receipt costs more than the commit.
     #[napi(catch_unwind)]
-    pub fn patch(&self, id: String, patch: String) -> napi::Result<Option<String>> {
+    pub fn set(&self, id: String, fields: String) -> napi::Result<Option<String>> {
         let tasks = self.tasks()?;
         if !self.lane.is_empty() {
             return Ok(None);
         }
-        let (Ok(task), Ok(patch)) = (TaskId::new(&id), Patch::parse(&patch)) else { return Ok(None) };
-        let op = Op::Patch { id: task, patch };
+        let (Ok(task), Ok(fields)) = (TaskId::new(&id), Item::parse(&fields)) else { return Ok(None) };
+        let op = Op::Patch { id: task, patch: Patch::from(fields) };
         let done = tasks.try_commit(vec![op], CommitOptions::from(Durability::Buffered)).map_err(thrown)?;
         Ok(done.map(|done| match done.tasks.as_slice() {
             [(_, token)] => {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use foldlog::task::{Committed, Op};
 use foldlog::{CommitOptions, Durability, Tasks};
+use foldlog_requests::settle::settle;
 use foldlog_requests::{Failure, Request, receipt};
 
 use crate::wire::{Job, caught, lock};
@@ -219,20 +220,8 @@ impl Lane {
     /// Answers commits that stand, once they are durable.
     fn answer(&self, home: &Tasks, all: Vec<(Job, Committed)>) {
         for (job, mut done) in all {
-            let synced = caught(|| Ok(home.wait_durable(&done, PATIENCE)?));
-            job.end(match synced {
-                Ok(()) => {
-                    done.durable = true;
-                    caught(|| Ok(receipt::with_ticket(home, &done)))
-                }
-                Err(failure)
-                    if matches!(failure.code(), "store-replaced" | "durability-lost" | "not-durable") =>
-                {
-                    Err(failure)
-                }
-                // Every other error of a commit says that nothing of it stands.
-                Err(failure) => Err(not_durable(&done, &failure.message())),
-            });
+            let settled = settle(home, &mut done, PATIENCE);
+            job.end(settled.and_then(|()| caught(|| Ok(receipt::with_ticket(home, &done)))));
         }
     }
 }
