@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use foldlog::task::{CommitOptions, Committed, Op};
-use foldlog::{Durability, Patch, TaskId, Tasks};
+use foldlog::{Durability, Item, Patch, TaskId, Tasks};
 use foldlog_requests::json::splice;
 use foldlog_requests::settle::settle;
 use foldlog_requests::{Failure as Why, Request, changes, receipt, task, words};
@@ -101,7 +101,7 @@ impl Home {
             if let Some(text) = &durability {
                 options.durability = words::parse_durability(text).map_err(Why::invalid)?;
             }
-            let patch = Patch::parse(&format!(r#"{{"set":{set}}}"#))?;
+            let patch = Patch::from(Item::parse(&set)?);
             Ok((vec![Op::Patch { id: TaskId::new(&id)?, patch }], options))
         })
     }
