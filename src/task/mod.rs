@@ -491,7 +491,8 @@ impl Tasks {
     /// As the options say.
     ///
     /// # Blocking
-    /// For a write to the file, and for what others have appended to be read. Microseconds, as a rule.
+    /// For a write to the file, for what others have appended to be read, and up to 100 µs for a lock that others are about to give
+    /// back. Microseconds, as a rule.
     pub fn try_commit(
         &self,
         mut ops: Vec<Op>,

@@ -11,8 +11,43 @@ from pathlib import Path
 
 import foldlog
 
-TASKS = 10
-ITEM = {"task": "x" * 1000, "tokensIn": 0, "tokensOut": 0, "totalCost": 0.5, "mode": "code", "workspace": "/home/me/project"}
+TASKS = 5_000
+START = 1_760_000_000_000
+IDS = [f"0199{n:04}-7000-8000-0123456789ab" for n in range(TASKS)]
+
+
+def item(n):
+    """About 1.4 KB, of which the prompt is the most; every fifth has the four behind it as its children."""
+    parent = {} if n % 5 == 0 else {"rootTaskId": IDS[n - n % 5], "parentTaskId": IDS[n - n % 5]}
+    return {
+        "id": IDS[n],
+        **parent,
+        "number": n + 1,
+        "ts": START + n,
+        "task": "refactor the parser so that every error carries its source span " * 17,
+        "tokensIn": 0,
+        "tokensOut": 0,
+        "cacheWrites": 12345,
+        "cacheReads": 678901,
+        "totalCost": 0.5,
+        "size": 345678,
+        "workspace": "/home/dev/projects/some-company/monorepo/services/billing",
+        "mode": "code",
+        "apiConfigName": "default",
+        "status": "active",
+        "childIds": [] if parent else IDS[n + 1 : n + 5],
+    }
+
+
+def change(n):
+    """The task that is changed, drawn by a seed, and its new fields."""
+    return IDS[n * 2654435761 % 2**32 % TASKS], {
+        "ts": START + 1_000_000_000 + n,
+        "tokensIn": 100 + n * 37 % 900,
+        "tokensOut": n,
+        "totalCost": n % 1000 / 1000,
+        "size": 300_000 + n,
+    }
 
 
 class Foldlog:
@@ -25,13 +60,14 @@ class Foldlog:
 
     def fill(self):
         for n in range(TASKS):
-            self.tasks.create({"id": f"t{n}", **ITEM}, durability="buffered")
+            self.tasks.create(item(n), durability="buffered")
 
     def step(self, n):
-        self.tasks.patch(f"t{n % TASKS}", set={"tokensIn": n, "ts": n}, durability=self.durability)
+        id, fields = change(n)
+        self.tasks.patch(id, set=fields, durability=self.durability)
 
     def get(self, n):
-        return self.tasks.get(f"t{n % TASKS}")
+        return self.tasks.get(change(n)[0])
 
     def close(self):
         self.store.close()
@@ -44,23 +80,33 @@ class Sqlite:
         self.db = sqlite3.connect(Path(path) / "sqlite.db", timeout=60, isolation_level=None)
         self.db.execute("PRAGMA journal_mode=WAL")
         self.db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        self.db.execute("CREATE TABLE IF NOT EXISTS tasks (id TEXT PRIMARY KEY, item TEXT) WITHOUT ROWID")
+        for statement in (
+            "CREATE TABLE IF NOT EXISTS task (id TEXT NOT NULL, ts INTEGER NOT NULL, parent TEXT, item TEXT NOT NULL)",
+            "CREATE UNIQUE INDEX IF NOT EXISTS task_id ON task (id)",
+            "CREATE INDEX IF NOT EXISTS task_ts ON task (ts)",
+            "CREATE INDEX IF NOT EXISTS task_parent ON task (parent) WHERE parent IS NOT NULL",
+        ):
+            self.db.execute(statement)
 
     def fill(self):
-        for n in range(TASKS):
-            self.db.execute("INSERT INTO tasks VALUES (?, ?)", (f"t{n}", json.dumps({"id": f"t{n}", **ITEM})))
-
-    def step(self, n):
-        id = f"t{n % TASKS}"
         self.db.execute("BEGIN IMMEDIATE")
-        (text,) = self.db.execute("SELECT item FROM tasks WHERE id = ?", (id,)).fetchone()
-        item = json.loads(text)
-        item.update(tokensIn=n, ts=n)
-        self.db.execute("UPDATE tasks SET item = ? WHERE id = ?", (json.dumps(item), id))
+        for n in range(TASKS):
+            one = item(n)
+            row = (one["id"], one["ts"], one.get("parentTaskId"), json.dumps(one))
+            self.db.execute("INSERT INTO task VALUES (?, ?, ?, ?)", row)
         self.db.execute("COMMIT")
 
+    def step(self, n):
+        id, fields = change(n)
+        changed = self.db.execute(
+            "UPDATE task SET ts = :ts, item = json_set(item, '$.ts', :ts, '$.tokensIn', :tokensIn, '$.tokensOut', :tokensOut,"
+            " '$.totalCost', :totalCost, '$.size', :size) WHERE id = :id",
+            {"id": id, **fields},
+        )
+        assert changed.rowcount == 1
+
     def get(self, n):
-        (text,) = self.db.execute("SELECT item FROM tasks WHERE id = ?", (f"t{n % TASKS}",)).fetchone()
+        (text,) = self.db.execute("SELECT item FROM task WHERE id = ?", (change(n)[0],)).fetchone()
         return json.loads(text)
 
     def close(self):
