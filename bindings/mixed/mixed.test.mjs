@@ -72,11 +72,11 @@ class SpellingPipe {
     }
     if (act === 'spell') {
       const line = await this.#line(`{"op":"create","item":{"id":"${id}","v":${text}}}`)
-      return line.startsWith('{"ok":') ? { ok: {} } : { error: line }
+      return line.startsWith('{"id":null,"ok":') ? { ok: {} } : { error: line }
     }
     const line = await this.#line(`{"op":"get","task":"${id}"}`)
-    const item = /^\{"ok":\{(?:.*?,)?"item":(\{.*\}),"revision":1,/.exec(line)
-    return { ok: item?.[1] ?? line }
+    const [, item] = /^\{"id":null,"ok":\{"item":(.*),"revision":1,"seq":/s.exec(line) ?? []
+    return { ok: item ?? line }
   }
   async #line(request) {
     this.#child.stdin.write(`${request}\n`)
@@ -84,13 +84,12 @@ class SpellingPipe {
     if (done) throw new Error('the pipe has ended')
     return value
   }
-  async end() {
-    this.#child.stdin.end()
-    return new Promise((resolve) => this.#child.once('exit', resolve))
+  kill() {
+    this.#child?.kill('SIGKILL')
   }
 }
 
-test('a value of the corpus that one language writes every other one reads as it is spelled, letter by letter', async () => {
+test('a value of the corpus that one language writes every other one reads as it is spelled, letter by letter', async (t) => {
   const path = folder()
   const values = JSON.parse(readFileSync(join(here, '../corpus/values.json'), 'utf8'))
   assert.ok(values.length > 30, `${values.length}`)
@@ -100,9 +99,9 @@ test('a value of the corpus that one language writes every other one reads as it
     python: ALL.python(),
     rust: ALL.rust(),
   }
+  // Whoever is left would keep the run from ending.
+  t.after(() => Promise.all(Object.values(all).map((worker) => worker.kill())))
   for (const worker of Object.values(all)) assert.deepEqual(await worker.ask({ do: 'open', store: path }), { ok: {} })
-  // The pipe makes its workspace by a task that is created in it.
-  await all.python.ask({ do: 'spell', id: 'first', text: '0' })
   for (const [writer, worker] of Object.entries(all)) {
     for (const [n, text] of values.entries()) {
       const id = `${writer}-${n}`
@@ -113,5 +112,4 @@ test('a value of the corpus that one language writes every other one reads as it
       }
     }
   }
-  for (const [name, worker] of Object.entries(all)) await (name === 'pipe' ? worker.end() : closed(worker))
 })
