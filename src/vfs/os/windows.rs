@@ -245,7 +245,8 @@ fn stat_of(file: &File, kind: FileKind) -> io::Result<Stat> {
     // already, FAT has not.)
     let links = u64::from(found.NumberOfLinks).saturating_sub(u64::from(found.DeletePending));
     let len = u64::try_from(found.EndOfFile).unwrap_or_default();
-    Ok(Stat { id: identity(file)?, links, len, kind })
+    let read_only = file.metadata()?.permissions().readonly();
+    Ok(Stat { id: identity(file)?, links, len, kind, read_only })
 }
 
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
@@ -314,6 +315,12 @@ fn wide(path: &Path) -> io::Result<Vec<u16>> {
 }
 
 /// Nothing to do, but a folder that isn't there is told, as elsewhere.
+/// A file that is renamed into a folder keeps the rights it was made with, and those come from the same folder.
+#[expect(clippy::unnecessary_wraps, reason = "as on the other systems")]
+pub(super) fn keep_access(_: &Path, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     match stat(dir)?.kind {
         FileKind::Dir => Ok(()),
