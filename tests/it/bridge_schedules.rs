@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use foldlog::document::Bridge;
 use foldlog::task::DocumentExpect;
-use foldlog::vfs::Vfs as _;
 use foldlog::vfs::sim::{CrashModel, DiskState, Kill, Plan, Profile, Program, Rng, SimMachine, SimProcess};
+use foldlog::vfs::{Existing, Vfs as _};
 use foldlog::{Durability, Store};
 
 use super::bridge_faults::{FILE, codes, copies, documents_on, patch, save};
@@ -160,6 +160,46 @@ fn every_crash_while_contents_are_set_aside_is_completed_by_the_next() {
         }
         println!("{theirs:?}: {} states", seen.len());
         assert!(seen.len() > 20, "{}", seen.len());
+    }
+}
+
+/// A save that nobody has synced is taken in: no power cut brings the older file back as an edit against it.
+#[test]
+fn what_was_taken_in_is_not_undone_by_the_file_that_a_power_cut_brings_back() {
+    for by_renaming in [false, true] {
+        for theirs in [r#"{"a":1}"#, r#"{"a":1,"b":5}"#] {
+            let machine = SimMachine::from_disk(&base(r#"{"a":0,"b":0}"#), 5);
+            let process = machine.process("writer");
+            let all = documents_on(Arc::new(process.clone()));
+            let bridge = Bridge::new(all.clone(), name("state"), FILE).unwrap();
+            if by_renaming {
+                save(&process, "/home/mine", theirs.as_bytes());
+                process.rename(Path::new("/home/mine"), Path::new(FILE), Existing::Replace).unwrap();
+            } else {
+                save(&process, FILE, theirs.as_bytes());
+            }
+            machine.record();
+            assert!(bridge.sync().unwrap().imported);
+            machine.mark("taken in");
+            let _ = bridge.sync().unwrap();
+            machine.kill(&process);
+            let record = machine.take_record();
+            let mut states = 0;
+            for (boundary, marks, disk) in record.power_cuts(&CrashModel::adversarial(), 12, 1) {
+                let machine = SimMachine::from_disk(&disk, 77);
+                let process = machine.process("next");
+                let all = documents_on(Arc::new(process.clone()));
+                let bridge = Bridge::new(all.clone(), name("state"), FILE).unwrap();
+                let told = format!("{theirs} before {:?}, {}", boundary.call, disk.origin());
+                let _ = bridge.sync().unwrap_or_else(|e| panic!("{e}: {told}"));
+                let document = text(&all, "state").unwrap();
+                assert!(marks.is_empty() || document == theirs, "{document}: {told}");
+                states += usize::from(!marks.is_empty());
+            }
+            let is_there = text(&documents_on(Arc::new(machine.process("last"))), "state");
+            assert_eq!(is_there.as_deref(), Some(theirs));
+            assert!(states > 0 || record.boundaries.len() > 10, "{states}");
+        }
     }
 }
 
