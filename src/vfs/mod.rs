@@ -96,7 +96,8 @@ pub struct Stat {
     pub len: u64,
     /// What it is.
     pub kind: FileKind,
-    /// Whether nobody is to write it: it has no permission to write at all (Unix), or its read-only attribute (Windows).
+    /// Whether nobody is to write it: it has no permission to write at all (Unix), or its read-only attribute (Windows,
+    /// where an open file is not asked for it).
     pub read_only: bool,
 }
 

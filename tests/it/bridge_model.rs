@@ -410,7 +410,7 @@ impl Scene {
 fn nothing_that_was_saved_or_acknowledged_is_lost() {
     let (from, many) = match std::env::var("FOLDLOG_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => (seed, 1),
-        None => (0, if quick() { 150 } else { 3_000 }),
+        None => (0, if quick() { 60 } else { 2_000 }),
     };
     let mut all = [0; 3];
     for seed in from..from + many {

@@ -90,7 +90,7 @@ impl VfsFile for WindowsFile {
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        let mut stat = stat_of(&self.file, FileKind::File)?;
+        let mut stat = stat_of(&self.file, FileKind::File, false)?;
         stat.id.device = self.device;
         Ok(stat)
     }
@@ -239,13 +239,12 @@ pub(super) fn identity(file: &File) -> io::Result<FileId> {
     Ok(FileId { device: u64::from(info.dwVolumeSerialNumber), inode })
 }
 
-fn stat_of(file: &File, kind: FileKind) -> io::Result<Stat> {
+fn stat_of(file: &File, kind: FileKind, read_only: bool) -> io::Result<Stat> {
     let found = ask::<FILE_STANDARD_INFO>(file)?;
     // A name that goes with the last handle is gone as far as anybody else is concerned. (NTFS has counted it off
     // already, FAT has not.)
     let links = u64::from(found.NumberOfLinks).saturating_sub(u64::from(found.DeletePending));
     let len = u64::try_from(found.EndOfFile).unwrap_or_default();
-    let read_only = file.metadata()?.permissions().readonly();
     Ok(Stat { id: identity(file)?, links, len, kind, read_only })
 }
 
@@ -257,8 +256,8 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
             .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
             .custom_flags(FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT)
             .open(path)?;
-        let kind = file_kind(file.metadata()?.file_type());
-        stat_of(&file, kind)
+        let found = file.metadata()?;
+        stat_of(&file, file_kind(found.file_type()), found.permissions().readonly())
     })
 }
 
