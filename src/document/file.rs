@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::event::{ITEM_LEN_MAX, Value};
 use crate::log::publish::{publish, write_new};
-use crate::vfs::{Existing, FileKind, Open, Vfs, read_full, sync_name};
+use crate::vfs::{Existing, FileKind, Open, Vfs, read_full};
 
 /// Longest file. A value may have 64 MiB; the rest is for the space around it.
 const LEN_MAX: u64 = ITEM_LEN_MAX + (1 << 20);
@@ -55,35 +55,100 @@ impl Seen {
     }
 }
 
-/// The file, by a path that all processes spell alike.
+/// A file's bytes at one look.
+enum Bytes {
+    Absent,
+    /// It grew or shrank while it was read.
+    Moving,
+    Whole(Vec<u8>),
+}
+
+fn invalid(path: &Path, why: String) -> Error {
+    Error::new(ErrorKind::Invalid { what: "state file", why }, "find", path)
+}
+
+/// The path of a file, as a host named it.
 #[derive(Clone, Debug)]
 pub(super) struct StateFile {
+    /// Its folder is resolved; a link in its place is not.
+    named: PathBuf,
+    /// Where that led when it was named.
     path: PathBuf,
-    name: String,
 }
 
 impl StateFile {
-    /// The file of that path, which need not be there; its folder must. A symbolic link is followed once, now.
+    /// The file of that path, which need not be there; its folder must.
     ///
     /// # Errors
     /// System errors; [`ErrorKind::Invalid`] for a path that is not Unicode, or names no file.
     pub(super) fn new(vfs: &dyn Vfs, path: &Path) -> Result<Self> {
-        let invalid =
-            |why: &str| Error::new(ErrorKind::Invalid { what: "state file", why: why.into() }, "find", path);
-        let is_link = vfs.stat(path).is_ok_and(|stat| stat.kind == FileKind::Symlink);
-        let path = if is_link { vfs.canonicalize(path).context("follow", path)? } else { path.to_path_buf() };
-        let file = path.file_name().ok_or_else(|| invalid("the path names no file"))?;
+        let file = path.file_name().ok_or_else(|| invalid(path, "the path names no file".into()))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = vfs.canonicalize(parent).context("find", parent)?;
-        let path = parent.join(file);
-        match (path.to_str(), file.to_str()) {
-            (Some(_), Some(name)) => Ok(StateFile { name: name.into(), path: path.clone() }),
-            _ => Err(invalid("the path is not Unicode")),
-        }
+        let named = vfs.canonicalize(parent).context("find", parent)?.join(file);
+        let mut found = StateFile { path: named.clone(), named };
+        found.path = found.resolve(vfs)?.path;
+        Ok(found)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file that the path leads to now. Of a file that is there that is its one path, however it was spelled: links are
+    /// followed, and on a system where names have several spellings it is the one that the folder has.
+    ///
+    /// # Errors
+    /// System errors, a link that leads nowhere among them; [`ErrorKind::Invalid`] for a path that is not Unicode.
+    pub(super) fn resolve(&self, vfs: &dyn Vfs) -> Result<Target> {
+        let path = match vfs.canonicalize(&self.named) {
+            Ok(path) => path,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if vfs.stat(&self.named).is_ok_and(|stat| stat.kind == FileKind::Symlink) {
+                    return Err(Error::io(e, "follow", &self.named));
+                }
+                self.named.clone()
+            }
+            Err(e) => return Err(Error::io(e, "find", &self.named)),
+        };
+        match path.to_str() {
+            Some(spelled) => Ok(Target { spelled: spelled.into(), path }),
+            None => Err(invalid(&path, "the path is not Unicode".into())),
+        }
+    }
+}
+
+/// The file itself, by the path that all processes spell alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    path: PathBuf,
+    spelled: String,
+}
+
+/// Contents beside the file, whole and synced, that are to get its name.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Prepared(PathBuf);
+
+/// What became of contents that were to be put in a file's place.
+#[derive(Debug)]
+pub(super) enum Published {
+    /// They are there, and stay there in a power cut.
+    Done,
+    /// They never came there: something else than what was seen stands there by now.
+    Overtaken,
+    /// They never came there.
+    Failed(Error),
+    /// They may be there.
+    Unsure(Error),
+}
+
+impl Target {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn spelled(&self) -> &str {
+        &self.spelled
     }
 
     /// Looks until it holds still.
@@ -93,7 +158,11 @@ impl StateFile {
     pub(super) fn look(&self, vfs: &dyn Vfs) -> Result<Seen> {
         let (mut before, mut agreed) = (None, 0);
         for _ in 0..LOOKS_MAX {
-            let seen = self.look_once(vfs)?;
+            let Some(seen) = self.look_once(vfs)? else {
+                before = None;
+                vfs.sleep(PAUSE);
+                continue;
+            };
             let now = (std::mem::discriminant(&seen), seen.hash());
             agreed = if before == Some(now) { agreed + 1 } else { 1 };
             before = Some(now);
@@ -113,19 +182,24 @@ impl StateFile {
         Err(Error::new(ErrorKind::Unstable { what }, "read", &self.path))
     }
 
-    fn look_once(&self, vfs: &dyn Vfs) -> Result<Seen> {
-        let Some(bytes) = self.bytes(vfs)? else { return Ok(Seen::Absent) };
+    /// `None` = it was being written.
+    fn look_once(&self, vfs: &dyn Vfs) -> Result<Option<Seen>> {
+        let bytes = match self.bytes(vfs)? {
+            Bytes::Absent => return Ok(Some(Seen::Absent)),
+            Bytes::Moving => return Ok(None),
+            Bytes::Whole(bytes) => bytes,
+        };
         let hash = hash(&bytes);
-        Ok(match value(&bytes) {
+        Ok(Some(match value(&bytes) {
             Ok(value) => Seen::Good { hash, bytes, value },
             Err(why) => Seen::Bad { hash, bytes, why },
-        })
+        }))
     }
 
-    fn bytes(&self, vfs: &dyn Vfs) -> Result<Option<Vec<u8>>> {
+    fn bytes(&self, vfs: &dyn Vfs) -> Result<Bytes> {
         let file = match vfs.open(&self.path, Open::Read) {
             Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Bytes::Absent),
             Err(e) => return Err(Error::io(e, "open", &self.path)),
         };
         let len = file.stat().context("look at", &self.path)?.len;
@@ -133,77 +207,194 @@ impl StateFile {
             let kind = ErrorKind::TooLarge { what: "a state file's bytes", len, max: LEN_MAX };
             return Err(Error::new(kind, "read", &self.path));
         }
+        let len = usize::try_from(len).unwrap_or(0);
         // One more than it has, to see that it ends there.
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0) + 1];
+        let mut bytes = vec![0; len + 1];
         let n = read_full(&*file, &mut bytes, 0).context("read", &self.path)?;
         bytes.truncate(n);
-        Ok(Some(bytes))
+        Ok(if n == len { Bytes::Whole(bytes) } else { Bytes::Moving })
     }
 
-    /// The name under which contents are written before they get the file's own. From the contents alone, so that who comes
-    /// after a crash finds what was left.
-    fn temporary(&self, content: &Hash) -> PathBuf {
-        let mut name = format!(".{}.foldlog-", self.name);
-        for byte in content.iter().take(8) {
-            let _ = write!(name, "{byte:02x}"); // into memory
+    /// Whether the file is what was seen.
+    fn is(&self, vfs: &dyn Vfs, seen: Option<Hash>) -> Result<bool> {
+        Ok(match self.bytes(vfs)? {
+            Bytes::Absent => seen.is_none(),
+            Bytes::Moving => false,
+            Bytes::Whole(bytes) => seen == Some(hash(&bytes)),
+        })
+    }
+
+    /// Makes what was seen survive a power cut, whoever wrote it, before anything is concluded from it; `false` = something
+    /// else stands there by now.
+    pub(super) fn settle(&self, vfs: &dyn Vfs, seen: Option<Hash>) -> Result<bool> {
+        match self.sync(vfs) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(seen.is_none()),
+            done => done.context("sync", &self.path)?,
         }
-        self.path.with_file_name(name)
+        self.is(vfs, seen)
     }
 
-    /// Replaces what was seen; `false` = something else stands there by now, and nothing was done. What was left behind of
-    /// `others`, contents that were to be written here before, is removed.
+    fn sync(&self, vfs: &dyn Vfs) -> io::Result<()> {
+        match vfs.open(&self.path, Open::Write) {
+            Ok(file) => file.sync_data()?,
+            // What may not be written can be synced on Unix all the same. On Windows it cannot, and then it was not written
+            // just now either.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                let _ = vfs.open(&self.path, Open::Read)?.sync_data();
+            }
+            Err(e) => return Err(e),
+        }
+        match self.path.parent().map_or(Ok(()), |dir| vfs.sync_dir(dir)) {
+            // Nothing is written on a medium that is for reading.
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Refuses a file that must not be replaced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`], which says what to do; system errors.
+    pub(super) fn check_replaceable(&self, vfs: &dyn Vfs) -> Result<()> {
+        let stat = match vfs.stat(&self.path) {
+            Ok(stat) => stat,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(Error::io(e, "look at", &self.path)),
+        };
+        if stat.read_only {
+            let why = "it is read-only, and was not written: make it writable, or bridge another file";
+            return Err(invalid(&self.path, why.into()));
+        }
+        if stat.links > 1 {
+            let why = format!(
+                "it has {} names (hard links), and was not written, because the others would keep the old contents: \
+                 put a copy in its place, or a symbolic link to the one that is meant",
+                stat.links
+            );
+            return Err(invalid(&self.path, why));
+        }
+        Ok(())
+    }
+
+    /// How names of files begin that are to replace this one. Not its own name, which may be as long as names can be.
+    fn temporary_prefix(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        let mut prefix = String::from(".foldlog-");
+        for byte in hash(name.as_encoded_bytes()).iter().take(8) {
+            let _ = write!(prefix, "{byte:02x}"); // into memory
+        }
+        prefix + "-"
+    }
+
+    /// Removes what is left of attempts to replace the file that did not end. Only under the lock of its path: then all that
+    /// is there is left over.
+    pub(super) fn sweep(&self, vfs: &dyn Vfs) {
+        let (Some(dir), prefix) = (self.path.parent(), self.temporary_prefix()) else { return };
+        // Nothing rests on it: a folder that may not be listed, or a file that stays, costs some room.
+        for entry in vfs.list(dir).unwrap_or_default() {
+            if entry.kind == FileKind::File && entry.name.starts_with(&prefix) {
+                let _ = vfs.unlink(&dir.join(&entry.name));
+            }
+        }
+    }
+
+    /// Writes contents beside the file, with its access rights, and syncs them.
+    ///
+    /// # Errors
+    /// System errors. Nothing is left then.
+    pub(super) fn prepare(&self, vfs: &dyn Vfs, bytes: &[u8]) -> Result<Prepared> {
+        let mut random = [0; 8];
+        vfs.random(&mut random).context("draw a name beside", &self.path)?;
+        let name = format!("{}{:016x}", self.temporary_prefix(), u64::from_le_bytes(random));
+        let temporary = self.path.with_file_name(name);
+        write_new(vfs, &temporary, bytes)?;
+        match vfs.keep_access(&self.path, &temporary) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                let _ = vfs.unlink(&temporary);
+                Err(Error::io(e, "keep the access rights of", &self.path))
+            }
+            _ => Ok(Prepared(temporary)),
+        }
+    }
+
+    /// Throws contents away that are not to be published; whether they are gone.
+    pub(super) fn discard(vfs: &dyn Vfs, prepared: &Prepared) -> bool {
+        match vfs.unlink(&prepared.0) {
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
+            Ok(()) => true,
+        }
+    }
+
+    /// Puts prepared contents in the place of what was seen.
     ///
     /// Between the last look and the renaming another program may still write: what it wrote then is lost, as between any
     /// two programs that replace a file without a lock.
-    pub(super) fn replace(
-        &self,
-        vfs: &dyn Vfs,
-        seen: Option<Hash>,
-        bytes: &[u8],
-        others: &[Hash],
-    ) -> Result<bool> {
-        let content = hash(bytes);
-        let temporary = self.temporary(&content);
-        for left in others.iter().map(|other| self.temporary(other)).chain([temporary.clone()]) {
-            match vfs.unlink(&left) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io(e, "remove", &left)),
-                _ => {}
+    pub(super) fn publish(&self, vfs: &dyn Vfs, prepared: &Prepared, seen: Option<Hash>) -> Published {
+        match self.is(vfs, seen) {
+            Ok(true) => {}
+            Ok(false) if Target::discard(vfs, prepared) => return Published::Overtaken,
+            Ok(false) => {
+                // What cannot be removed must stay known, so that it is removed later.
+                let kind = ErrorKind::Unstable { what: self.path.display().to_string() };
+                return Published::Unsure(Error::new(kind, "replace", &self.path));
             }
-        }
-        write_new(vfs, &temporary, bytes)?;
-        if self.bytes(vfs)?.as_deref().map(hash) != seen {
-            let _ = vfs.unlink(&temporary);
-            return Ok(false);
+            Err(e) if Target::discard(vfs, prepared) => return Published::Failed(e),
+            Err(e) => return Published::Unsure(e),
         }
         let existing = if seen.is_some() { Existing::Replace } else { Existing::Keep };
-        match vfs.rename(&temporary, &self.path, existing) {
-            Ok(()) => sync_name(vfs, &self.path).context("sync", &self.path).map(|()| true),
-            Err(e) => {
-                let _ = vfs.unlink(&temporary);
-                match e.kind() {
-                    // Somebody made the file, or took our name for a leftover: both look again.
-                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Ok(false),
-                    _ => Err(Error::io(e, "publish", &self.path)),
-                }
+        if let Err(e) = vfs.rename(&prepared.0, &self.path, existing) {
+            // Another store, which shares no lock with this one, took it for left over.
+            if e.kind() == io::ErrorKind::NotFound {
+                return Published::Overtaken;
             }
+            // Under its first name it is not under the other.
+            let is_left = vfs.stat(&prepared.0).is_ok() && Target::discard(vfs, prepared);
+            let overtaken = e.kind() == io::ErrorKind::AlreadyExists;
+            let e = Error::io(e, "publish", &self.path);
+            return match is_left {
+                true if overtaken => Published::Overtaken,
+                true => Published::Failed(e),
+                false => Published::Unsure(e),
+            };
+        }
+        match self.sync(vfs) {
+            // Somebody has removed or replaced it since; that is for the next look.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Published::Done,
+            Err(e) => Published::Unsure(Error::io(e, "sync", &self.path)),
+            Ok(()) => Published::Done,
         }
     }
 
-    /// Keeps a copy of contents in a quarantine, once for each; says where, and whether it is new there.
+    /// Keeps a copy of contents in a quarantine, one of the same contents, and says where it is.
+    ///
+    /// # Durability
+    /// It survives a power cut when this returns.
     pub(super) fn set_aside(
         &self,
         vfs: &dyn Vfs,
         quarantine: &Path,
         bytes: &[u8],
         why: &str,
-    ) -> Result<(PathBuf, bool)> {
+    ) -> Result<PathBuf> {
         let content = blake3::hash(bytes).to_hex();
         let stem = format!("state-{}", content.get(..32).unwrap_or_default());
         let (copy, note) = (quarantine.join(format!("{stem}.bin")), quarantine.join(format!("{stem}.note")));
-        match vfs.stat(&note) {
-            Ok(_) => return Ok((copy, false)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io(e, "look at", &note)),
+        // The note is written last.
+        let mut is_there = true;
+        for path in [&copy, &note] {
+            match vfs.stat(path) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => is_there = false,
+                Err(e) => return Err(Error::io(e, "look at", path)),
+            }
+        }
+        if is_there {
+            return Ok(copy);
         }
         match vfs.create_dir(quarantine) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
@@ -231,10 +422,9 @@ impl StateFile {
         if let Some(parent) = quarantine.parent() {
             vfs.sync_dir(parent).context("sync", parent)?;
         }
-        Ok((copy, true))
+        Ok(copy)
     }
 }
-
 /// The value that a file's bytes are, or what they are instead.
 fn value(bytes: &[u8]) -> Result<Value, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);

@@ -7,6 +7,7 @@
 
 mod bridge;
 mod file;
+mod merge;
 
 use std::sync::Arc;
 

@@ -187,15 +187,15 @@ pub(super) struct DocumentMirroredV1<'a> {
     pub(super) file: &'a str,
     /// BLAKE3 of its contents.
     pub(super) content: [u8; 32],
-    /// Whether it was seen to hold them: what it may have held before does not count any more.
-    pub(super) settled: bool,
+    /// What the file has to do with them: [`MirrorNote`](super::MirrorNote)'s number.
+    pub(super) note: u8,
     /// The document's revision that the file is to hold.
     pub(super) revision: u64,
     /// The hash of its value.
     pub(super) whole: u64,
-    /// Of an object, each member's name and the hash of its value.
+    /// Of an object, each member's name and the hash of its value, unless they are too many to be listed.
     #[serde(borrow)]
-    pub(super) members: Vec<(&'a str, u64)>,
+    pub(super) members: Option<Vec<(&'a str, u64)>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -208,14 +208,62 @@ pub struct Mirrored {
     pub file: Arc<str>,
     /// BLAKE3 of its contents.
     pub content: [u8; 32],
-    /// Whether it was seen to hold them: what it may have held before does not count any more.
-    pub settled: bool,
-    /// The document's revision that the file is to hold.
+    /// What the file has to do with them.
+    pub note: MirrorNote,
+    /// The document's revision that the contents are of, or that it had when they were seen.
     pub revision: Revision,
-    /// [`value_hash`] of its value.
+    /// [`value_hash`] of their value; 0 for contents that were set aside.
     pub whole: u64,
-    /// Of an object, each member's name and [`value_hash`] of its value.
-    pub members: Vec<(Arc<str>, u64)>,
+    /// Of an object, each member's name and [`value_hash`] of its value, unless the list is longer than
+    /// [`MIRRORED_MEMBERS_LEN_MAX`]; such an object counts as a whole.
+    pub members: Option<Vec<(Arc<str>, u64)>>,
+}
+
+/// Longest list of members that is noted of a file, in bytes: two of them, and what else a commit has, fit a frame.
+pub const MIRRORED_MEMBERS_LEN_MAX: u64 = 1 << 20;
+
+impl Mirrored {
+    /// About how many bytes a list of members takes.
+    pub fn members_len(members: &[(Arc<str>, u64)]) -> u64 {
+        members.iter().map(|(name, _)| name.len() as u64 + 12).sum()
+    }
+}
+
+/// What a file that mirrors a document has to do with contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MirrorNote {
+    /// They may reach it from now on.
+    #[default]
+    Meant = 0,
+    /// It was made to hold them; what it may have held before does not count any more.
+    Written = 1,
+    /// It was seen to hold them; likewise, and what was set aside before is forgotten.
+    Seen = 2,
+    /// They were in it and were set aside; it is to be written anew.
+    Aside = 3,
+    /// They were meant for it and are known not to have reached it.
+    Withdrawn = 4,
+}
+
+impl MirrorNote {
+    const ALL: [MirrorNote; 5] =
+        [MirrorNote::Meant, MirrorNote::Written, MirrorNote::Seen, MirrorNote::Aside, MirrorNote::Withdrawn];
+
+    fn of(number: u8) -> Option<MirrorNote> {
+        MirrorNote::ALL.into_iter().find(|note| *note as u8 == number)
+    }
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            MirrorNote::Meant => "meant",
+            MirrorNote::Written => "written",
+            MirrorNote::Seen => "seen",
+            MirrorNote::Aside => "aside",
+            MirrorNote::Withdrawn => "withdrawn",
+        }
+    }
 }
 
 /// By what two values of a source are told apart: BLAKE3 of the text, cut to 64 bits, and never 0.
@@ -364,14 +412,15 @@ impl Event {
                 Event::DocumentDeleted
             }
             kinds::DOCUMENT_MIRRORED => {
-                let DocumentMirroredV1 { file, content, settled, revision, whole, members } = self::whole(b)?;
+                let DocumentMirroredV1 { file, content, note, revision, whole, members } = self::whole(b)?;
                 Event::DocumentMirrored(Mirrored {
                     file: file.into(),
                     content,
-                    settled,
+                    note: MirrorNote::of(note).ok_or_else(|| bad("no such note of a mirror"))?,
                     revision: Revision(revision),
                     whole,
-                    members: members.into_iter().map(|(name, hash)| (name.into(), hash)).collect(),
+                    members: members
+                        .map(|all| all.into_iter().map(|(name, hash)| (name.into(), hash)).collect()),
                 })
             }
             kinds::SESSION_STARTED => {
@@ -497,14 +546,16 @@ impl Event {
                 unset: patch.unset.iter().map(Field::name).collect(),
             }),
             Event::DocumentDeleted => encode(&DocumentDeletedV1 {}),
-            Event::DocumentMirrored(Mirrored { file, content, settled, revision, whole, members }) => {
+            Event::DocumentMirrored(Mirrored { file, content, note, revision, whole, members }) => {
                 encode(&DocumentMirroredV1 {
                     file,
                     content: *content,
-                    settled: *settled,
+                    note: *note as u8,
                     revision: revision.0,
                     whole: *whole,
-                    members: members.iter().map(|(name, hash)| (&**name, *hash)).collect(),
+                    members: members
+                        .as_ref()
+                        .map(|all| all.iter().map(|(name, hash)| (&**name, *hash)).collect()),
                 })
             }
             Event::SessionStarted { label, version, pid } => {

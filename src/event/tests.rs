@@ -87,10 +87,16 @@ fn samples() -> Vec<Event> {
         Event::DocumentMirrored(Mirrored {
             file: "/home/me/state.json".into(),
             content: [1; 32],
-            settled: true,
+            note: MirrorNote::Seen,
             revision: Revision(300),
             whole: 7,
-            members: vec![("a".into(), 0xFFFF_FFFF_FFFF_FFFF), ("".into(), 1)],
+            members: Some(vec![("a".into(), 0xFFFF_FFFF_FFFF_FFFF), ("".into(), 1)]),
+        }),
+        Event::DocumentMirrored(Mirrored {
+            file: "C:\\state.json".into(),
+            content: [2; 32],
+            note: MirrorNote::Withdrawn,
+            ..Mirrored::default()
         }),
     ]
 }

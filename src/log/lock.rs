@@ -21,6 +21,8 @@ const HANDOVER: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Bind,
+    /// Of a file's path.
+    Path,
     Compact,
     Lock,
     Lane,

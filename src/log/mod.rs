@@ -54,7 +54,7 @@ pub use engine::Log;
 pub use health::{Health, OpenReport, Status};
 pub use housekeeping::Housekeeping;
 pub use keep::KeepLock;
-pub(crate) use lock::{LockFile, Rank as LockRank};
+pub(crate) use lock::{Held, LockFile, Rank as LockRank};
 pub use meta::{BadMeta, Binding, WorkspaceMeta};
 pub use paths::Paths;
 pub use repair::{RepairReport, RepairStep};

@@ -28,6 +28,8 @@ pub(super) enum Found {
 }
 
 const FOLDERS: [&str; 2] = ["sessions", "workspaces"];
+/// Made when it is first needed.
+const LATER: &str = "paths";
 const LOCKS: [&str; 1] = ["BIND"];
 /// Lock targets of a workspace.
 const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
@@ -79,7 +81,7 @@ fn look_once(vfs: &dyn Vfs, root: &Path, path: &Path) -> Result<Found> {
     let mut any = false;
     for entry in &entries {
         let ours = match entry.kind {
-            FileKind::Dir => FOLDERS.contains(&entry.name.as_str()),
+            FileKind::Dir => FOLDERS.contains(&entry.name.as_str()) || entry.name == LATER,
             FileKind::File => LOCKS.contains(&entry.name.as_str()) || entry.name.starts_with(".new-META-"),
             _ => false,
         };

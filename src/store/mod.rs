@@ -13,6 +13,7 @@ use std::time::Duration;
 mod create;
 pub mod inspect;
 pub mod meta;
+mod path_lock;
 mod place;
 mod sessions;
 #[cfg(all(test, shuttle))]

@@ -19,9 +19,6 @@ use crate::event::{
 use crate::log::{BlobId, Conflict, Cursor, Expect, Revision, Seq, State};
 use crate::view::{Document, DocumentEntry, Documents, Index, patched};
 
-/// Most files that mirror one document.
-pub const MIRRORS_MAX: usize = 16;
-
 /// What a commit expects of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentExpect {
@@ -466,12 +463,11 @@ impl Plan<'_> {
     }
 
     pub(super) fn mirror_document(&mut self, name: &DocumentName, mirrored: &Mirrored) -> Result<()> {
-        let revision = self.present(name)?.revision();
-        let all = self.stored().mirrors(name.as_str());
-        if all.len() >= MIRRORS_MAX && all.iter().all(|known| known.file() != &*mirrored.file) {
-            let what = "a document's number of mirrors";
-            return refuse(ErrorKind::TooLarge { what, len: all.len() as u64 + 1, max: MIRRORS_MAX as u64 });
-        }
+        // Of one that was deleted too: what its file holds is as true as before.
+        let Some(entry) = self.document(name) else {
+            return refuse(ErrorKind::NoDocument { name: name.to_string() });
+        };
+        let revision = if mirrored.revision.0 == 0 { entry.revision() } else { mirrored.revision };
         (self.push)(name.key(), Event::DocumentMirrored(Mirrored { revision, ..mirrored.clone() }));
         Ok(())
     }

@@ -18,12 +18,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use changes::{TaskChange, TaskChanges, TaskCommit, TaskUpdate};
-pub use documents::{DocumentExpect, MIRRORS_MAX, Validator};
+pub use documents::{DocumentExpect, Validator};
 pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
 pub use ownership::{Fault, Orphan};
 pub use store::{Located, TaskStore};
 pub use token::Token;
 pub use view::TasksView;
+
+pub use crate::view::MIRRORS_MAX;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{

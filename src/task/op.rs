@@ -135,7 +135,7 @@ pub enum Op {
     MirrorDocument {
         /// The document.
         name: DocumentName,
-        /// What the file holds; its revision is the one that the commit leaves.
+        /// What the file has to do with which contents; of revision 0, the one that the commit leaves is meant.
         mirrored: Mirrored,
     },
 }
@@ -372,9 +372,8 @@ impl Op {
             Op::Rename { title, .. } => title.json_len(),
             Op::PutDocument { value, .. } => value.json_len(),
             Op::MirrorDocument { mirrored, .. } => {
-                mirrored.members.iter().map(|(name, _)| name.len() as u64 + 12).sum::<u64>()
-                    + 64
-                    + mirrored.file.len() as u64
+                let members = mirrored.members.as_deref().unwrap_or_default();
+                Mirrored::members_len(members) + 64 + mirrored.file.len() as u64
             }
             // It goes to the parent too.
             Op::Complete { summary, .. } => summary.as_ref().map_or(0, |summary| summary.json_len() * 2),
@@ -509,7 +508,7 @@ impl Op {
                 text(hasher, "mirror document");
                 text(hasher, name.as_str());
                 text(hasher, &mirrored.file);
-                hasher.update(&mirrored.content).update(&[u8::from(mirrored.settled)]);
+                hasher.update(&mirrored.content).update(&[mirrored.note as u8]);
             }
             Op::SetRules(table) => {
                 text(hasher, "rules");

@@ -96,6 +96,9 @@ pub struct Stat {
     pub len: u64,
     /// What it is.
     pub kind: FileKind,
+    /// Whether nobody is to write it: it has no permission to write at all (Unix), or its read-only attribute (Windows,
+    /// where an open file is not asked for it).
+    pub read_only: bool,
 }
 
 /// One name in a folder, from [`Vfs::list`].
@@ -149,6 +152,9 @@ pub trait Vfs: Debug + Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
     /// What a name stands for, without following a final symbolic link.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
+    /// Gives a file the access rights of another, before it takes its place: its permissions and, as far as that is
+    /// permitted, its owner. Does nothing on Windows, where a file has the rights of its folder.
+    fn keep_access(&self, of: &Path, on: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable. Does nothing on Windows, where NTFS journals them.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// The absolute path with all symbolic links resolved; the path must exist.

@@ -8,11 +8,16 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::fold::{Head, Note};
-use crate::event::{DocumentName, Event, Item, Mirrored, Patch, Value};
+use crate::event::{DocumentName, Event, Item, MirrorNote, Mirrored, Patch, Value};
 use crate::log::{Revision, Seq};
 
-/// How many versions of a file are remembered until it is seen to hold one of them.
-pub const MIRROR_VERSIONS_MAX: usize = 8;
+/// Of how many files that mirror one document it is known what they hold; that of which something was noted longest ago is
+/// forgotten first.
+pub const MIRRORS_MAX: usize = 64;
+/// How many contents are remembered that may have reached a file since it was last known what it holds.
+pub const MIRROR_MEANT_MAX: usize = 7;
+/// How many contents of a file that were set aside are remembered.
+pub const MIRROR_ASIDE_MAX: usize = 8;
 
 /// A document that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,32 +91,112 @@ pub struct DocumentQuery {
     pub limit: Option<usize>,
 }
 
-/// What a file that mirrors a document may hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is known of a file that mirrors a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirror {
-    /// Never empty; the newest is last.
-    versions: Vec<Mirrored>,
+    file: Arc<str>,
+    seen: Option<Mirrored>,
+    meant: Vec<Mirrored>,
+    aside: Vec<([u8; 32], bool)>,
 }
 
 impl Mirror {
     /// The file's path.
     pub fn file(&self) -> &str {
-        self.versions.first().map_or("", |version| &version.file)
+        &self.file
     }
 
-    /// What it may hold, oldest first: the version that it was last seen to hold, and those that were to be written since.
-    pub fn versions(&self) -> &[Mirrored] {
-        &self.versions
+    /// What it was last known to hold. Never forgotten but for something that was known later.
+    pub fn seen(&self) -> Option<&Mirrored> {
+        self.seen.as_ref()
+    }
+
+    /// What may have reached it since, oldest first.
+    pub fn meant(&self) -> &[Mirrored] {
+        &self.meant
+    }
+
+    /// The version of these contents, if it is one that the file may hold.
+    pub fn version(&self, content: &[u8; 32]) -> Option<&Mirrored> {
+        self.seen.iter().chain(&self.meant).find(|version| version.content == *content)
+    }
+
+    /// What was set aside since it was last seen to be good: each contents, and whether the file was written anew since.
+    pub fn aside(&self) -> &[([u8; 32], bool)] {
+        &self.aside
+    }
+
+    /// Whether the file was written anew since these contents were set aside; `None` = they were not.
+    pub fn is_aside(&self, content: &[u8; 32]) -> Option<bool> {
+        self.aside.iter().find(|(known, _)| known == content).map(|(_, is_replaced)| *is_replaced)
+    }
+
+    /// As these notes of one file leave it.
+    #[cfg(test)]
+    pub(crate) fn of(notes: impl IntoIterator<Item = Mirrored>) -> Mirror {
+        notes.into_iter().fold(Mirror::default(), |mut mirror, note| {
+            mirror.file = Arc::clone(&note.file);
+            mirror.take_up(note);
+            mirror
+        })
     }
 
     fn take_up(&mut self, version: Mirrored) {
-        if version.settled {
-            self.versions.clear();
+        let content = version.content;
+        match version.note {
+            MirrorNote::Seen => {
+                self.aside.clear();
+                self.meant.clear();
+                self.seen = Some(version);
+            }
+            MirrorNote::Written => {
+                self.aside.iter_mut().for_each(|(_, is_replaced)| *is_replaced = true);
+                self.meant.clear();
+                self.seen = Some(version);
+            }
+            MirrorNote::Meant => {
+                if self.seen.as_ref().is_some_and(|seen| seen.content == content) {
+                    return;
+                }
+                self.meant.retain(|known| known.content != content);
+                self.meant.push(version);
+                self.meant.drain(..self.meant.len().saturating_sub(MIRROR_MEANT_MAX));
+            }
+            MirrorNote::Withdrawn => self.meant.retain(|known| known.content != content),
+            MirrorNote::Aside => {
+                self.aside.retain(|(known, _)| *known != content);
+                self.aside.push((content, false));
+                self.aside.drain(..self.aside.len().saturating_sub(MIRROR_ASIDE_MAX));
+            }
         }
-        // The same again is what it is about to hold.
-        self.versions.retain(|known| known.content != version.content);
-        self.versions.push(version);
-        self.versions.drain(..self.versions.len().saturating_sub(MIRROR_VERSIONS_MAX));
+    }
+
+    fn hash(&self, hasher: &mut blake3::Hasher) {
+        text(hasher, &self.file);
+        hasher.update(&[u8::from(self.seen.is_some())]);
+        self.seen.iter().for_each(|version| hash_version(version, hasher));
+        hasher.update(&(self.meant.len() as u64).to_le_bytes());
+        self.meant.iter().for_each(|version| hash_version(version, hasher));
+        hasher.update(&(self.aside.len() as u64).to_le_bytes());
+        for (content, is_replaced) in &self.aside {
+            hasher.update(content).update(&[u8::from(*is_replaced)]);
+        }
+    }
+}
+
+fn text(hasher: &mut blake3::Hasher, text: &str) {
+    hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+}
+
+fn hash_version(version: &Mirrored, hasher: &mut blake3::Hasher) {
+    hasher.update(&version.content);
+    hasher.update(&version.revision.0.to_le_bytes()).update(&version.whole.to_le_bytes());
+    hasher.update(&[u8::from(version.members.is_some())]);
+    let Some(members) = &version.members else { return };
+    hasher.update(&(members.len() as u64).to_le_bytes());
+    for (member, hash) in members {
+        text(hasher, member);
+        hasher.update(&hash.to_le_bytes());
     }
 }
 
@@ -119,15 +204,18 @@ impl Mirror {
 #[derive(Clone, Debug, Default)]
 pub struct Documents {
     entries: BTreeMap<DocumentName, DocumentEntry>,
-    mirrors: BTreeMap<DocumentName, Arc<Vec<Mirror>>>,
+    mirrors: BTreeMap<DocumentName, Mirrors>,
     live: usize,
 }
+
+/// The files of one document; that of which something was noted last is last.
+type Mirrors = Arc<Vec<Arc<Mirror>>>;
 
 /// What an event replaced.
 #[derive(Debug)]
 pub(super) enum ReplacedDocument {
     Entry(DocumentName, Option<DocumentEntry>),
-    Mirrors(DocumentName, Option<Arc<Vec<Mirror>>>),
+    Mirrors(DocumentName, Option<Mirrors>),
 }
 
 impl Documents {
@@ -153,12 +241,12 @@ impl Documents {
 
     /// What is known of a file that mirrors a document.
     pub fn mirror(&self, name: &str, file: &str) -> Option<&Mirror> {
-        self.mirrors(name).iter().find(|mirror| mirror.file() == file)
+        self.mirrors(name).find(|mirror| mirror.file() == file)
     }
 
-    /// All files that mirror a document, in the order of their first mirroring.
-    pub fn mirrors(&self, name: &str) -> &[Mirror] {
-        self.mirrors.get(name).map(|all| all.as_slice()).unwrap_or_default()
+    /// All files that mirror a document, in the order of what was last noted of each.
+    pub fn mirrors(&self, name: &str) -> impl Iterator<Item = &Mirror> {
+        self.mirrors.get(name).into_iter().flat_map(|all| all.iter()).map(|mirror| &**mirror)
     }
 
     /// The documents a query wants, and whether there are more behind them.
@@ -217,10 +305,13 @@ impl Documents {
         let name = DocumentName::of_log(name);
         let before = self.mirrors.get(&name).cloned();
         let mut all = before.as_deref().cloned().unwrap_or_default();
-        match all.iter_mut().find(|mirror| mirror.file() == &*version.file) {
-            Some(mirror) => mirror.take_up(version),
-            None => all.push(Mirror { versions: vec![version] }),
-        }
+        let at = all.iter().position(|mirror| mirror.file() == &*version.file);
+        let mut mirror = at.map_or_else(Arc::default, |at| all.remove(at));
+        let changed = Arc::<Mirror>::make_mut(&mut mirror);
+        changed.file = Arc::clone(&version.file);
+        changed.take_up(version);
+        all.push(mirror);
+        all.drain(..all.len().saturating_sub(MIRRORS_MAX));
         self.mirrors.insert(name.clone(), Arc::new(all));
         ReplacedDocument::Mirrors(name, before)
     }
@@ -247,9 +338,6 @@ impl Documents {
 
     /// `format-spec/events.md`, section *State hash*.
     pub(super) fn hash(&self, hasher: &mut blake3::Hasher) {
-        let text = |hasher: &mut blake3::Hasher, text: &str| {
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-        };
         hasher.update(&(self.entries.len() as u64).to_le_bytes());
         for (name, entry) in &self.entries {
             text(hasher, name.as_str());
@@ -269,19 +357,7 @@ impl Documents {
         for (name, all) in &self.mirrors {
             text(hasher, name.as_str());
             hasher.update(&(all.len() as u64).to_le_bytes());
-            for mirror in all.iter() {
-                text(hasher, mirror.file());
-                hasher.update(&(mirror.versions.len() as u64).to_le_bytes());
-                for version in &mirror.versions {
-                    hasher.update(&version.content);
-                    hasher.update(&version.revision.0.to_le_bytes()).update(&version.whole.to_le_bytes());
-                    hasher.update(&(version.members.len() as u64).to_le_bytes());
-                    for (member, hash) in &version.members {
-                        text(hasher, member);
-                        hasher.update(&hash.to_le_bytes());
-                    }
-                }
-            }
+            all.iter().for_each(|mirror| mirror.hash(hasher));
         }
     }
 }

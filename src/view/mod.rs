@@ -14,7 +14,10 @@ pub mod query;
 mod task;
 mod tracker;
 
-pub use documents::{Document, DocumentEntry, DocumentQuery, Documents, MIRROR_VERSIONS_MAX, Mirror};
+pub use documents::{
+    Document, DocumentEntry, DocumentQuery, Documents, MIRROR_ASIDE_MAX, MIRROR_MEANT_MAX, MIRRORS_MAX,
+    Mirror,
+};
 pub(crate) use documents::{fold_document, patched};
 pub use fold::Head;
 pub(crate) use fold::fold_event;

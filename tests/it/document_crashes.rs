@@ -180,7 +180,8 @@ fn every_crash_of_a_bridge_is_completed_by_the_next() {
         let _ =
             all.patch(&name("s"), on, DocumentExpect::Any, Durability::Durable).map_err(|e| e.to_string())?;
         let synced = bridge.sync().map_err(|e| format!("sync: {e}"))?;
-        if !synced.kept.is_empty() || !synced.findings.is_empty() {
+        // Whether a file that holds the old contents was written and undone since, nobody can tell: a copy, and no more.
+        if !synced.kept.is_empty() || synced.findings.iter().any(|found| found.code != "state-file-unsure") {
             return Err(format!("{synced:?}"));
         }
         let file = String::from_utf8(super::simulated::file(&process, Path::new(FILE))).unwrap();

@@ -64,6 +64,10 @@ impl Vfs for Hooked {
         (self.hook)(Op::Stat, path);
         self.inner.stat(path)
     }
+    fn keep_access(&self, of: &Path, on: &Path) -> io::Result<()> {
+        (self.hook)(Op::Access, on);
+        self.inner.keep_access(of, on)
+    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         (self.hook)(Op::SyncDir, dir);
         self.inner.sync_dir(dir)

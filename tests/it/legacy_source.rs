@@ -469,6 +469,9 @@ impl<F: Fn(u64, &Path) + Send + Sync> Vfs for Meanwhile<F> {
     fn create_dir(&self, _: &Path) -> io::Result<()> {
         panic!("a source is only read")
     }
+    fn keep_access(&self, _: &Path, _: &Path) -> io::Result<()> {
+        panic!("a source is only read")
+    }
     fn remove_dir(&self, _: &Path) -> io::Result<()> {
         panic!("a source is only read")
     }

@@ -10,6 +10,9 @@
 
 mod blob_crashes;
 mod blobs;
+mod bridge_faults;
+mod bridge_model;
+mod bridge_schedules;
 mod built_segment;
 mod commit_basics;
 mod control_block;

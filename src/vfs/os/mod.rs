@@ -101,6 +101,10 @@ impl Vfs for Os {
         system::stat(path)
     }
 
+    fn keep_access(&self, of: &Path, on: &Path) -> io::Result<()> {
+        system::keep_access(of, on)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         system::sync_dir(dir)
     }

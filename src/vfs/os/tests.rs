@@ -43,6 +43,41 @@ fn kind<T>(result: io::Result<T>) -> io::ErrorKind {
     result.err().expect("an error").kind()
 }
 
+#[test]
+fn what_nobody_may_write_is_told() {
+    let (_dir, dir) = folder();
+    let path = dir.join("file");
+    drop(create(&path, b"x"));
+    assert!(!Os.stat(&path).unwrap().read_only);
+    let set = |read_only| {
+        let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+        #[allow(clippy::permissions_set_readonly_false, reason = "a file of this test")]
+        permissions.set_readonly(read_only);
+        std::fs::set_permissions(&path, permissions).unwrap();
+    };
+    set(true);
+    assert!(Os.stat(&path).unwrap().read_only);
+    set(false);
+}
+
+#[cfg(unix)]
+#[test]
+fn access_rights_go_from_one_file_to_another() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let (_dir, dir) = folder();
+    let (one, other) = (dir.join("one"), dir.join("other"));
+    drop(create(&one, b"x"));
+    drop(create(&other, b"y"));
+    std::fs::set_permissions(&one, std::fs::Permissions::from_mode(0o4754)).unwrap();
+    // Only root gives files away.
+    let _ = std::os::unix::fs::chown(&one, Some(12_345), Some(12_345));
+    Os.keep_access(&one, &other).unwrap();
+    let (one, now) = (std::fs::metadata(&one).unwrap(), std::fs::metadata(&other).unwrap());
+    assert_eq!((now.uid(), now.gid(), now.mode() & 0o7777), (one.uid(), one.gid(), 0o754));
+    assert_eq!(kind(Os.keep_access(&dir.join("none"), &other)), io::ErrorKind::NotFound);
+    assert_eq!(contents(&other), b"y");
+}
+
 /// Fails instead of hanging.
 fn within_bound<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();

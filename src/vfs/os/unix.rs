@@ -18,6 +18,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Gid, Uid};
 
 use super::words::MappedWords;
 use super::{fork, not_for_locking, not_regular, retry_interrupted};
@@ -244,8 +245,11 @@ fn stat_without_times(file: &File, device: u64) -> Option<Stat> {
 
 /// What foldlog asks for.
 #[cfg(target_os = "linux")]
-const BUT_TIMES: StatxFlags =
-    StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::NLINK).union(StatxFlags::SIZE);
+const BUT_TIMES: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::MODE)
+    .union(StatxFlags::INO)
+    .union(StatxFlags::NLINK)
+    .union(StatxFlags::SIZE);
 
 #[cfg(target_os = "linux")]
 fn stat_of_statx(stat: &rustix::fs::Statx, device: u64) -> Option<Stat> {
@@ -254,6 +258,7 @@ fn stat_of_statx(stat: &rustix::fs::Statx, device: u64) -> Option<Stat> {
         links: stat.stx_nlink.into(),
         len: stat.stx_size,
         kind: kind_of(FileType::from_raw_mode(stat.stx_mode.into())),
+        read_only: u32::from(stat.stx_mode) & WRITERS == 0,
     })
 }
 
@@ -273,6 +278,7 @@ fn stat_of(stat: &rustix::fs::Stat) -> Stat {
         links: stat.st_nlink as u64,
         len: stat.st_size as u64,
         kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
+        read_only: stat.st_mode as u32 & WRITERS == 0,
     }
 }
 
@@ -290,6 +296,27 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
         Err(e) => return Err(e.into()),
     }
     Ok(stat_of(&retry_on_intr(|| rustix::fs::lstat(path))?))
+}
+
+/// The permissions to write: of the owner, of the group, of others.
+const WRITERS: u32 = 0o222;
+
+pub(super) fn keep_access(of: &Path, on: &Path) -> io::Result<()> {
+    let (was, is) = (retry_on_intr(|| rustix::fs::stat(of))?, retry_on_intr(|| rustix::fs::stat(on))?);
+    // Who is not root gives files to nobody, and to groups of their own only.
+    if (was.st_uid, was.st_gid) != (is.st_uid, is.st_gid) {
+        let (user, group) = (Uid::from_raw(was.st_uid), Gid::from_raw(was.st_gid));
+        let both = retry_on_intr(|| rustix::fs::chown(on, Some(user), Some(group)));
+        match both.or_else(|_| retry_on_intr(|| rustix::fs::chown(on, None, Some(group)))) {
+            Err(Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) | Ok(()) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    match retry_on_intr(|| rustix::fs::chmod(on, Mode::from_raw_mode(was.st_mode & 0o777))) {
+        // File systems without permissions (FAT, some FUSE).
+        Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+        done => Ok(done?),
+    }
 }
 
 pub(super) fn create_dir(path: &Path) -> io::Result<()> {

@@ -90,7 +90,7 @@ impl VfsFile for WindowsFile {
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        let mut stat = stat_of(&self.file, FileKind::File)?;
+        let mut stat = stat_of(&self.file, FileKind::File, false)?;
         stat.id.device = self.device;
         Ok(stat)
     }
@@ -239,13 +239,13 @@ pub(super) fn identity(file: &File) -> io::Result<FileId> {
     Ok(FileId { device: u64::from(info.dwVolumeSerialNumber), inode })
 }
 
-fn stat_of(file: &File, kind: FileKind) -> io::Result<Stat> {
+fn stat_of(file: &File, kind: FileKind, read_only: bool) -> io::Result<Stat> {
     let found = ask::<FILE_STANDARD_INFO>(file)?;
     // A name that goes with the last handle is gone as far as anybody else is concerned. (NTFS has counted it off
     // already, FAT has not.)
     let links = u64::from(found.NumberOfLinks).saturating_sub(u64::from(found.DeletePending));
     let len = u64::try_from(found.EndOfFile).unwrap_or_default();
-    Ok(Stat { id: identity(file)?, links, len, kind })
+    Ok(Stat { id: identity(file)?, links, len, kind, read_only })
 }
 
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
@@ -256,8 +256,8 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
             .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
             .custom_flags(FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT)
             .open(path)?;
-        let kind = file_kind(file.metadata()?.file_type());
-        stat_of(&file, kind)
+        let found = file.metadata()?;
+        stat_of(&file, file_kind(found.file_type()), found.permissions().readonly())
     })
 }
 
@@ -314,6 +314,12 @@ fn wide(path: &Path) -> io::Result<Vec<u16>> {
 }
 
 /// Nothing to do, but a folder that isn't there is told, as elsewhere.
+/// A file that is renamed into a folder keeps the rights it was made with, and those come from the same folder.
+#[expect(clippy::unnecessary_wraps, reason = "as on the other systems")]
+pub(super) fn keep_access(_: &Path, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     match stat(dir)?.kind {
         FileKind::Dir => Ok(()),

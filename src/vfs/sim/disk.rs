@@ -22,6 +22,8 @@ use crate::vfs::FileKind;
 pub(crate) type Ino = u64;
 pub(crate) const ROOT: Ino = 1;
 const SYMLINKS_MAX: usize = 16;
+/// Permissions of what is new.
+const MODE: u32 = 0o600;
 
 /// Everything that is on the disk at one moment, un-synced parts included. A clone costs a few pointers.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct DiskState {
 pub(crate) struct Inode {
     pub(crate) links: u64,
     durable_links: u64,
+    /// Permissions, which nobody is refused by: whoever asks is told. At once on the disk.
+    pub(crate) mode: u32,
     pub(crate) node: Node,
 }
 
@@ -167,7 +171,7 @@ impl DiskState {
     }
 
     pub(crate) fn new(profile: Profile, calm: bool) -> Self {
-        let root = Inode { links: 1, durable_links: 1, node: Node::Dir(DirNode::default()) };
+        let root = Inode { links: 1, durable_links: 1, mode: MODE, node: Node::Dir(DirNode::default()) };
         DiskState {
             inodes: Arc::new(BTreeMap::from([(ROOT, Arc::new(root))])),
             names: Arc::default(),
@@ -299,6 +303,28 @@ impl DiskState {
         self.plant_node(path.as_ref(), Node::Symlink(to.as_ref().to_owned()))
     }
 
+    /// Gives a file these permissions, as `chmod` does.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn chmod(&mut self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+        let ino = self.find(path.as_ref())?.existing()?;
+        self.set_mode(ino, mode)
+    }
+
+    /// A file's permissions.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn mode(&self, path: impl AsRef<Path>) -> io::Result<u32> {
+        Ok(self.inode(self.find(path.as_ref())?.existing()?)?.mode)
+    }
+
+    pub(crate) fn set_mode(&mut self, ino: Ino, mode: u32) -> io::Result<()> {
+        self.inode_mut(ino)?.mode = mode;
+        Ok(())
+    }
+
     /// Puts something in place that is neither file, folder nor link, such as a FIFO.
     ///
     /// # Errors
@@ -381,7 +407,7 @@ impl DiskState {
     pub(crate) fn new_inode(&mut self, node: Node) -> Ino {
         let ino = self.next;
         self.next += 1;
-        let inode = Inode { links: 0, durable_links: 0, node };
+        let inode = Inode { links: 0, durable_links: 0, mode: MODE, node };
         Arc::make_mut(&mut self.inodes).insert(ino, Arc::new(inode));
         ino
     }
@@ -737,7 +763,7 @@ impl DiskState {
                 }
                 other => other.clone(),
             };
-            inodes.insert(ino, Arc::new(Inode { links, durable_links: links, node }));
+            inodes.insert(ino, Arc::new(Inode { links, durable_links: links, mode: inode.mode, node }));
         }
         DiskState {
             inodes: Arc::new(inodes),

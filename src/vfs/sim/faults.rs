@@ -27,6 +27,8 @@ pub enum Op {
     List,
     /// [`Vfs::stat`](crate::vfs::Vfs::stat) and [`VfsFile::stat`](crate::vfs::VfsFile::stat).
     Stat,
+    /// [`Vfs::keep_access`](crate::vfs::Vfs::keep_access). Survives a power cut at once.
+    Access,
     /// [`Vfs::sync_dir`](crate::vfs::Vfs::sync_dir).
     SyncDir,
     /// [`Vfs::canonicalize`](crate::vfs::Vfs::canonicalize) and [`Vfs::file_system`](crate::vfs::Vfs::file_system).

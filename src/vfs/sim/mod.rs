@@ -43,8 +43,8 @@
 //! ```
 //!
 //! # What is not simulated
-//! A forked parent that goes on beside its child, several threads under a schedule, case folding, access
-//! rights, and time stamps of files.
+//! A forked parent that goes on beside its child, several threads under a schedule, case folding, the
+//! refusals that follow from access rights, and time stamps of files.
 
 mod crash;
 mod disk;

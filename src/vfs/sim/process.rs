@@ -96,7 +96,8 @@ fn place_stat(world: &World, ino: Ino) -> io::Result<Stat> {
     let inode = world.disk.inode(ino)?;
     let len = if let Node::File(file) = &inode.node { file.live.len() } else { 0 };
     let id = FileId { device: world.device, inode: u128::from(ino) };
-    Ok(Stat { id, links: inode.links, len, kind: inode.kind() })
+    let read_only = inode.mode & 0o222 == 0;
+    Ok(Stat { id, links: inode.links, len, kind: inode.kind(), read_only })
 }
 
 /// Windows: no new dealings with a file whose last name is going.
@@ -258,6 +259,14 @@ impl Vfs for SimProcess {
             let ino = world.disk.find(path)?.existing()?;
             refuse_doomed(world, ino)?;
             place_stat(world, ino)
+        })
+    }
+
+    fn keep_access(&self, of: &Path, on: &Path) -> io::Result<()> {
+        self.call(&Act { to: Some(on), ..Act::on(Op::Access, of) }, |world, _| {
+            let (of, on) = (world.disk.find(of)?.existing()?, world.disk.find(on)?.existing()?);
+            let mode = world.disk.inode(of)?.mode;
+            world.disk.set_mode(on, mode)
         })
     }
 

@@ -122,15 +122,17 @@ fn import(imported: &Imported, out: &mut String) {
 }
 
 fn mirror(mirrored: &Mirrored, out: &mut String) {
-    let Mirrored { file, content, settled, revision, whole, members } = mirrored;
+    let Mirrored { file, content, note, revision, whole, members } = mirrored;
     text("file", file, out);
     text("content", &content.iter().map(|b| format!("{b:02x}")).collect::<String>(), out);
-    raw("settled", settled, out);
+    text("note", note.name(), out);
     raw("revision", revision, out);
     text("whole", &format!("{whole:016x}"), out);
-    let mut all = String::from("{");
-    members.iter().for_each(|(name, hash)| text(name, &format!("{hash:016x}"), &mut all));
-    raw("members", all + "}", out);
+    if let Some(members) = members {
+        let mut all = String::from("{");
+        members.iter().for_each(|(name, hash)| text(name, &format!("{hash:016x}"), &mut all));
+        raw("members", all + "}", out);
+    }
 }
 
 fn object(fields: &[(Field, Value)]) -> String {

@@ -9,7 +9,7 @@ use foldlog::task::{CommitOptions, Committed, DocumentExpect, TaskStore};
 use foldlog::vfs::os::Os;
 use foldlog::vfs::{Open, Vfs as _, read_full};
 use foldlog::view::DocumentQuery;
-use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Severity, Tasks, Token, Value};
+use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Tasks, Token, Value};
 use foldlog_requests::json::{raw, text};
 use foldlog_requests::words::{parse_document_expected, parse_durability, parse_op_id};
 use foldlog_requests::{Failure, document, place};
@@ -410,7 +410,7 @@ fn sync(global: &Global, verb: &Sync, out: &mut Out) -> Result<Exit, Failure> {
     let mut exit = Exit::Fine;
     for finding in &synced.findings {
         out.tell(finding);
-        exit = exit.worse(Exit::of_severity(Some(Severity::Warning)));
+        exit = exit.worse(Exit::of_severity(Some(finding.severity)));
     }
     out.flush()?;
     home.workspace().clone().close()?;

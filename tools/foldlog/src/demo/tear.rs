@@ -67,6 +67,9 @@ impl Vfs for Tearing {
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         Vfs::stat(&Os, path)
     }
+    fn keep_access(&self, of: &Path, on: &Path) -> io::Result<()> {
+        Os.keep_access(of, on)
+    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         Os.sync_dir(dir)
     }
