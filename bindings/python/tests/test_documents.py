@@ -21,7 +21,8 @@ def test_document_lives_and_dies(documents):
     assert documents["modes"].value == {"b": [None], "c": 3}
     with pytest.raises(foldlog.ConflictError) as told:
         documents.put("modes", 7, expect=1)
-    assert told.value.conflicts[0].item == {"b": [None], "c": 3}
+    (conflict,) = told.value.conflicts
+    assert (conflict.of, conflict.id, conflict.item) == ("document", "modes", {"b": [None], "c": 3})
     documents.delete("modes")
     assert documents.get("modes") is None and "modes" not in documents
     with pytest.raises(foldlog.DocumentDeletedError):
@@ -65,7 +66,7 @@ def test_validator_judges_before_anything_is_written(store, documents):
     for durability in ("buffered", "durable"):
         with pytest.raises(foldlog.DocumentRefusedError) as told:
             documents.patch("b", set={"size": "large"}, durability=durability)
-        assert "b needs a size" in str(told.value)
+        assert "b needs a size" in told.value.reason and told.value.reason in str(told.value)
     assert documents["b"].value == {"size": 1} and documents["b"].revision == 1
     documents.put("c", {"size": "large"}, kind="other")
 

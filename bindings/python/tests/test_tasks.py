@@ -76,7 +76,7 @@ def test_conflict_has_what_is_there(tasks):
     with pytest.raises(foldlog.ConflictError) as told:
         tasks.patch("a", set={"mode": "y"}, expect=7)
     (conflict,) = told.value.conflicts
-    assert (conflict.id, conflict.revision, conflict.item) == ("a", 1, {"id": "a", "mode": "x"})
+    assert (conflict.of, conflict.id, conflict.revision, conflict.item) == ("task", "a", 1, {"id": "a", "mode": "x"})
     tasks.patch("a", set={"mode": "y"}, expect=conflict.token)
     with pytest.raises(foldlog.ConflictError):
         tasks.create({"id": "b"}, expect="exists")

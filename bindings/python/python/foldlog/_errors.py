@@ -116,6 +116,8 @@ class Conflict(NamedTuple):
     token: Optional[str]
     #: What it is now, values over 64 KiB as ``None``; ``None`` if it is not there.
     item: Any
+    #: What it is: ``"task"`` or ``"document"``.
+    of: str = "task"
 
 
 class ConflictError(FoldlogError):
@@ -127,7 +129,7 @@ class ConflictError(FoldlogError):
     def conflicts(self) -> List[Conflict]:
         """Each expectation that does not hold."""
         return [
-            Conflict(one["id"], one["expected"], one["revision"], one.get("token"), one.get("item"))
+            Conflict(one["id"], one["expected"], one["revision"], one.get("token"), one.get("item"), one["of"])
             for one in self.data.get("conflicts", [])
         ]
 
@@ -428,7 +430,7 @@ class DocumentDeletedError(RefusedError):
 
 
 class DocumentRefusedError(RefusedError):
-    """A validator refused the document; ``why`` says why."""
+    """A validator refused the document; ``reason`` says why."""
 
     code = "document-refused"
     #: The name.
@@ -436,7 +438,7 @@ class DocumentRefusedError(RefusedError):
     #: Of which kind it would be.
     kind: str
     #: What the validator said.
-    why: str
+    reason: str
 
 
 class BadStateFileError(StorageError):
