@@ -205,7 +205,8 @@ impl Bridge {
     /// # Concurrency
     /// Any number of threads and processes at once, one at a time for each file: an edit is taken in by one of them. A program
     /// that replaces the file between this one's last look and its own renaming, microseconds later, loses what it wrote, as
-    /// it does to any other program; so does a bridge of another store.
+    /// it does to any other program; so does a bridge of another store. A validator must not call this: it may be asked
+    /// under the lock of a path.
     pub fn sync(&self) -> Result<Synced> {
         let mut synced = Synced::default();
         let may_write = self.check_writable().is_ok();
