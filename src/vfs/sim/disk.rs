@@ -153,7 +153,8 @@ impl Place {
     }
 
     pub(crate) fn real(&self) -> PathBuf {
-        PathBuf::from(format!("/{}", self.real.join("/")))
+        // As the library itself joins: a path has one spelling, on whatever system this runs.
+        self.real.iter().fold(PathBuf::from("/"), |path, name| path.join(name))
     }
 }
 
