@@ -13,7 +13,7 @@ use foldlog::{
     BlobId, Durability, Error, ErrorKind, Finding, Receipt, Result, Seq, Severity, Status, Workspace,
 };
 
-use super::simulated::{folder, last, machine_with, note, open_on, options, paths};
+use super::simulated::{folder, last, machine_with, note, open_on, options, paths, patient};
 
 fn machine() -> SimMachine {
     machine_with(Profile::Linux, 1, &["0"])
@@ -151,7 +151,7 @@ fn missing_is_neither_empty_nor_damaged() {
 fn commit_that_names_a_missing_blob_fails_alone() {
     let machine = machine();
     let process = machine.process("w");
-    let (_store, workspace) = open_on(&process, options()).unwrap();
+    let (_store, workspace) = open_on(&process, patient()).unwrap();
     let there = workspace.put_blobs(&[b"there"]).unwrap()[0];
     let gone = workspace.put_blobs(&[b"gone"]).unwrap()[0];
     process.unlink(&path(&process, &gone)).unwrap();
@@ -469,7 +469,7 @@ fn forked_child_is_told_so() {
 
 #[test]
 fn threads_may_store_the_same_contents_at_once() {
-    let store = foldlog::Store::memory(options()).unwrap();
+    let store = foldlog::Store::memory(patient()).unwrap();
     let workspace = store.workspace(&super::simulated::place()).unwrap();
     let id = BlobId::of(&content(70_000, 0));
     std::thread::scope(|scope| {
@@ -499,7 +499,7 @@ fn threads_may_store_the_same_files_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let os = std::sync::Arc::new(foldlog::vfs::os::Os);
     let open = || {
-        let store = foldlog::Store::open_on(os.clone(), dir.path(), options()).unwrap();
+        let store = foldlog::Store::open_on(os.clone(), dir.path(), patient()).unwrap();
         let workspace = store.workspace(&super::simulated::place()).unwrap();
         (store, workspace)
     };

@@ -11,7 +11,9 @@ use foldlog::{
     Consistency, Durability, ErrorKind, Key, Options, Place, Seq, State, Store, TaskStore, Tasks, Workspace,
 };
 
-use crate::simulated::{log_of, machine_with, open_on, options, place, prefix_hashes, put, store_on};
+use crate::simulated::{
+    log_of, machine_with, open_on, options, patient, place, prefix_hashes, put, store_on,
+};
 use crate::task_rules::{id, item};
 
 const BUFFERED: Durability = Durability::Buffered;
@@ -133,7 +135,7 @@ fn view_is_not_copied_under_a_kept_lock() {
 }
 
 fn tasks_on(process: &SimProcess) -> Tasks {
-    let store = store_on(process, TaskStore::options(options())).unwrap();
+    let store = store_on(process, TaskStore::options(patient())).unwrap();
     TaskStore::of(store).home(&place()).unwrap()
 }
 
