@@ -543,6 +543,8 @@ export class OwnedError extends FoldlogError {
 export class FencedError extends FoldlogError {
   readonly id: string
   readonly fence: string
+  /** Who holds it now, in words. */
+  readonly current: string
 }
 /** Only a verb of its own may change this field. */
 export class RuledFieldError extends FoldlogError {

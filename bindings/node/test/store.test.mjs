@@ -29,6 +29,23 @@ test('every code of the library has its class, in both kinds of module and in th
   assert.deepEqual(Object.keys(cjs).sort(), Object.keys(foldlog).filter((name) => name !== 'default').sort())
 })
 
+test('each error has the members that the types name, and they are those of all languages', () => {
+  const types = require('node:fs').readFileSync(new URL('../lib/index.d.ts', import.meta.url), 'utf8')
+  const members = require('../../corpus/errors.json')
+  const errors = require('../lib/errors.js')
+  assert.ok(Object.keys(members).length > 40)
+  for (const [code, names] of Object.entries(members)) {
+    const name = errors.className(code)
+    const [, body] = types.match(new RegExp(`class ${name} extends FoldlogError \\{([^}]*)\\}`))
+    const typed = [...body.matchAll(/readonly (\w+)\??:/g)].map(([, field]) => field)
+    const made = errors.ofText(JSON.stringify({ error: code, message: 'm', remedy: 'r', file: null, data: Object.fromEntries(names.map((name) => [name, []])) }))
+    const told = names.map((name) => (name === 'name' ? 'document' : name.replace(/_(.)/g, (_, letter) => letter.toUpperCase())))
+    for (const field of told) assert.deepEqual([name, field, field in made, typed.includes(field)], [name, field, true, true])
+    // Of a conflict the first is told by itself too.
+    if (code !== 'conflict') assert.deepEqual([...typed].sort(), [...told].sort(), name)
+  }
+})
+
 test('every verb does what it says', async () => {
   const { store, tasks } = await tasksIn()
   const done = await tasks.create({ id: 'p', task: 'first' })
