@@ -543,7 +543,7 @@ export class OwnedError extends FoldlogError {
 export class FencedError extends FoldlogError {
   readonly id: string
   readonly fence: string
-  /** Who holds it now, in words. */
+  /** What holds instead, in words. */
   readonly current: string
 }
 /** Only a verb of its own may change this field. */

@@ -39,6 +39,27 @@ test('a writer that is killed between reading and committing, or in its commits,
   await store.close()
 })
 
+test('who runs a task is named as long as it lives; once it is dead another may, and its late writes are refused', async () => {
+  const path = folder()
+  const store = await openStore(path, { label: 'ours' })
+  const { tasks } = await store.workspace('key:shared')
+  await tasks.create({ id: 't' })
+  const worker = WORKERS.node()
+  await worker.ask({ do: 'open', store: path })
+  const { fence } = (await worker.ask({ do: 'attach', id: 't' })).ok
+  await assert.rejects(tasks.attach('t'), (error) => {
+    assert.deepEqual([error.name, error.id, error.liveness, /worker/.test(error.owner)], ['OwnedError', 't', 'alive', true], error.owner)
+    return true
+  })
+  await worker.kill()
+  const taken = await tasks.attach('t')
+  assert.notEqual(taken.fence, fence)
+  await assert.rejects(tasks.patch('t', { set: { late: 1 } }, { fences: fence }), (error) => error.name === 'FencedError' && error.fence === fence)
+  await tasks.patch('t', { set: { mine: 1 } }, { fences: taken.fence })
+  assert.deepEqual([tasks.get('t').item.late, tasks.get('t').item.mine], [undefined, 1])
+  await store.close()
+})
+
 const run = (code, ...args) =>
   spawnSync(process.execPath, ['--input-type=module', '-e', code, ...args], { encoding: 'utf8', timeout: 60_000 })
 const LIB = new URL('../lib/index.mjs', import.meta.url).href

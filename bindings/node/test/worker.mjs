@@ -4,6 +4,7 @@
 //   {"do":"open","store":DIR}                          {"ok":{}}
 //   {"do":"patch","id","set","expect"?,"durability"?}   {"ok":{"revision"}} | {"error":CODE,"revision"?,"current"?}
 //   {"do":"get","id"}                                   {"ok":{"item","revision"}} | {"ok":null}
+//   {"do":"attach","id"}                               {"ok":{"fence"}}
 //   {"do":"text","id"}                                  {"ok":TEXT}
 //   {"do":"close"}                                      {"ok":{}}
 import { openStore } from '../lib/index.mjs'
@@ -27,6 +28,9 @@ const acts = {
   async get({ id }) {
     const found = workspace.tasks.get(id)
     return found === undefined ? null : { item: found.item, revision: found.revision }
+  },
+  async attach({ id }) {
+    return { fence: (await workspace.tasks.attach(id)).fence }
   },
   async text({ id }) {
     return workspace.tasks.getText(id) ?? null
