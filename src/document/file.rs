@@ -425,6 +425,7 @@ impl Target {
         Ok(copy)
     }
 }
+
 /// The value that a file's bytes are, or what they are instead.
 fn value(bytes: &[u8]) -> Result<Value, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);

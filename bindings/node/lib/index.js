@@ -81,11 +81,21 @@ class Store {
   validateDocuments(kind, validator) {
     textOf('kind', kind)
     if (typeof validator !== 'function') throw new TypeError('a validator is a function of a name and a value')
-    if (!this.#validators.has(kind)) {
-      const judge = (name, value) => this.#validators.get(kind)(name, value)
-      call(() => this.#native.validate(kind, this.#wire.validator(judge)))
+    const known = this.#validators.get(kind)
+    if (known !== undefined) {
+      known.validator = validator
+      return
     }
-    this.#validators.set(kind, validator)
+    // It knows the entry, not the store: who forgets to close one does not keep it.
+    const entry = { validator, number: undefined }
+    entry.number = this.#wire.validator((name, value) => entry.validator(name, value))
+    try {
+      call(() => this.#native.validate(kind, entry.number))
+    } catch (error) {
+      this.#wire.forgetValidator(entry.number)
+      throw error
+    }
+    this.#validators.set(kind, entry)
   }
 
   async workspaceOf(taskId, options) {
@@ -127,6 +137,7 @@ class Store {
   async #close() {
     const closed = await Promise.allSettled([...this.#open.values()].map((workspace) => workspace.close()))
     await this.#wire.job(undefined, (job) => this.#native.close(job))
+    for (const { number } of this.#validators.values()) this.#wire.forgetValidator(number)
     const failed = closed.find(({ status }) => status === 'rejected')
     if (failed !== undefined) throw failed.reason
   }

@@ -5,6 +5,11 @@ const errors = require('./errors.js')
 const { call, signalIn } = require('./wire.js')
 const { change, json, maybe, members, objectOf, textOf, withOptions } = require('./write.js')
 
+/** Changes that the addon makes on a thread that may wait: it has to ask who lives, or to load a document. */
+const WAITING = new Set(['attach', 'mend', 'putDocument', 'patchDocument', 'deleteDocument'])
+/** A longer text is read on another thread. */
+const SHORT = 1 << 16
+
 const UNCHANGED = 0
 const ABSENT = 1
 
@@ -218,15 +223,16 @@ class Tasks {
     )
   }
 
-  /** Commits a request whose end is missing. */
-  #commit(request, options, about) {
+  /** Commits a request whose end is missing. `waits`: a change of it does. */
+  #commit(request, options, about, waits) {
     let id, signal
     try {
       signal = signalIn(options)
       if (signal?.aborted) throw new errors.AbortError(signal)
       const text = withOptions(request, options, about)
       id = ++this.#wire.last
-      const done = this.#home.commit(id, text, signal !== undefined)
+      const takesLong = waits || options?.opId !== undefined || text.length > SHORT
+      const done = this.#home.commit(id, text, signal !== undefined, takesLong)
       if (typeof done === 'string') return Promise.resolve(receipt(done))
     } catch (error) {
       return Promise.reject(errors.ofThrown(error))
@@ -241,7 +247,7 @@ class Tasks {
     } catch (error) {
       return Promise.reject(error)
     }
-    return this.#commit(request, options, about)
+    return this.#commit(request, options, about, WAITING.has(op.op))
   }
 
   create(item, options) {
@@ -252,7 +258,8 @@ class Tasks {
     if (isQuick(options) && setsOnly(patch) && typeof id === 'string' && id.isWellFormed()) {
       let done
       try {
-        done = this.#home.set(id, objectOf('set', patch.set))
+        const fields = objectOf('set', patch.set)
+        if (fields.length <= SHORT) done = this.#home.set(id, fields)
       } catch (error) {
         return Promise.reject(errors.ofThrown(error))
       }
@@ -298,7 +305,7 @@ class Tasks {
     } catch (error) {
       return Promise.reject(error)
     }
-    return this.#commit(request, options, undefined)
+    return this.#commit(request, options, undefined, ops.some(({ op }) => WAITING.has(op)))
   }
 }
 

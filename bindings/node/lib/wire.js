@@ -14,7 +14,8 @@ class Wire {
     this.native = native
     this.pending = new Map()
     this.quiet = new Map()
-    this.validators = []
+    this.validators = new Map()
+    this.validatorsMade = 0
     this.last = 0
     this.hold = undefined
     this.bridge = new native.Bridge(() => this.fetch())
@@ -42,17 +43,21 @@ class Wire {
     }
   }
 
-  /** Gives a validator a number, by which the addon asks for it. */
+  /** Gives a validator a number, by which the addon asks for it until it is forgotten. */
   validator(judge) {
-    this.validators.push(judge)
-    return this.validators.length - 1
+    this.validators.set(++this.validatorsMade, judge)
+    return this.validatorsMade
+  }
+
+  forgetValidator(number) {
+    this.validators.delete(number)
   }
 
   /** Why a validator refuses, or null. Nothing that it throws goes further. */
   judge(text) {
     try {
       const [validator, name, value] = JSON.parse(text)
-      const said = this.validators[validator](name, value)
+      const said = this.validators.get(validator)(name, value)
       if (typeof said?.then !== 'function') return null
       said.then(undefined, () => {})
       return 'its validator answers with a promise; it is to throw, or to return, at once'

@@ -13,8 +13,9 @@ use napi_derive::napi;
 use crate::follow::{Follow, Stream, since};
 use crate::known::Known;
 use crate::lane::{self, Lane};
+use crate::pool::{self, Pool, WAITERS, WORKERS};
+use crate::thrown;
 use crate::wire::{Job, Wire, lock};
-use crate::{pool, thrown};
 
 /// What is as it was.
 const UNCHANGED: u32 = 0;
@@ -48,26 +49,16 @@ impl Home {
         self.tasks.as_ref().ok_or_else(|| thrown(closed("workspace")))
     }
 
-    fn pooled(
+    /// Has work done on a thread of a pool's: those that wait are for what may take as long as a device or another process likes.
+    fn on(
         &self,
+        pool: &'static Pool,
         job: f64,
         cancellable: bool,
         work: impl FnOnce(&Tasks) -> Result<String, Failure> + Send + 'static,
     ) -> napi::Result<()> {
         let tasks = self.tasks()?.clone();
-        pool::run(Job::of(&self.wire, job, cancellable), move || work(&tasks));
-        Ok(())
-    }
-
-    /// For what may wait as long as a device or another process likes.
-    fn waiting(
-        &self,
-        job: f64,
-        cancellable: bool,
-        work: impl FnOnce(&Tasks) -> Result<String, Failure> + Send + 'static,
-    ) -> napi::Result<()> {
-        let tasks = self.tasks()?.clone();
-        pool::WAITERS.run(Job::of(&self.wire, job, cancellable), move || work(&tasks));
+        pool.run(Job::of(&self.wire, job, cancellable), move || work(&tasks));
         Ok(())
     }
 
@@ -195,10 +186,18 @@ impl Home {
     }
 
     /// Commits a request: the receipt if that could be done without waiting, else nothing, and the job is answered.
+    ///
+    /// `waits`: the caller knows that it would have to wait, or that it is long, and here is not even looked at it.
     #[napi(catch_unwind)]
-    pub fn commit(&self, job: f64, request: String, cancellable: bool) -> napi::Result<Option<String>> {
+    pub fn commit(
+        &self,
+        job: f64,
+        request: String,
+        cancellable: bool,
+        waits: bool,
+    ) -> napi::Result<Option<String>> {
         let tasks = self.tasks()?;
-        if self.lane.is_empty() {
+        if !waits && self.lane.is_empty() {
             let (ops, mut options) = lane::read(&request).map_err(thrown)?;
             // What is to be durable is written here too, and only waited for elsewhere: so a sync of others that begins
             // before the lane's thread wakes up carries it.
@@ -246,7 +245,7 @@ impl Home {
     /// A task's history, as an array.
     #[napi(catch_unwind)]
     pub fn history(&self, job: f64, id: String, cancellable: bool) -> napi::Result<()> {
-        self.pooled(job, cancellable, move |tasks| {
+        self.on(&WORKERS, job, cancellable, move |tasks| {
             let changes = tasks.history(&TaskId::new(&id)?)?;
             let lines: foldlog::Result<Vec<String>> =
                 changes.iter().map(|change| history::change(tasks, change)).collect();
@@ -258,7 +257,7 @@ impl Home {
     #[napi(catch_unwind)]
     pub fn flush(&self, job: f64, cancellable: bool) -> napi::Result<()> {
         let lane = Arc::clone(&self.lane);
-        self.waiting(job, cancellable, move |tasks| {
+        self.on(&WAITERS, job, cancellable, move |tasks| {
             lane.drain();
             tasks.workspace().flush()?;
             Ok("null".into())
@@ -275,7 +274,7 @@ impl Home {
         cancellable: bool,
     ) -> napi::Result<()> {
         let patience = Duration::try_from_secs_f64(timeout_ms / 1000.0).unwrap_or(Duration::MAX);
-        self.waiting(job, cancellable, move |tasks| {
+        self.on(&WAITERS, job, cancellable, move |tasks| {
             let committed = receipt::read_ticket(&ticket);
             let committed =
                 committed.ok_or_else(|| Failure::invalid(format!("{ticket:?} is no receipt's ticket")))?;
@@ -311,7 +310,7 @@ impl Home {
             return Ok(());
         };
         let (lane, streams) = (Arc::clone(&self.lane), self.streams());
-        pool::WAITERS.run(job, move || {
+        WAITERS.run(job, move || {
             lane.end();
             for stream in streams {
                 stream.end();

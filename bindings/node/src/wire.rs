@@ -9,6 +9,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use foldlog_requests::Failure;
+use foldlog_requests::failure::said;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
@@ -147,29 +148,16 @@ impl Drop for Job {
             return;
         }
         let failure = match std::thread::panicking() {
-            true => panicked("see what was printed"),
+            true => Failure::panicked("see what was printed"),
             false => crate::home::closed("workspace"),
         };
         self.wire.answer(self.id, Err(failure));
     }
 }
 
-fn panicked(said: &str) -> Failure {
-    Failure::Own {
-        code: "panic",
-        message: format!("foldlog panicked: {said}"),
-        remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands".into(),
-        file: None,
-    }
-}
-
 /// What work comes to; a panic is an error.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        let said = payload.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(panicked(said))
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(Failure::panicked(said(&*payload))))
 }
 
 /// A [`Wire`] as JavaScript holds it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldlog_requests::Failure as Why;
-use foldlog_requests::settle::said;
+use foldlog_requests::failure::said;
 use pyo3::prelude::*;
 
 /// How long nothing is asked of the interpreter; what Ctrl-C may take.
@@ -19,16 +19,7 @@ pub(crate) type Answer = Result<String, String>;
 pub(crate) fn guarded(job: impl FnOnce() -> Result<String, Why>) -> Answer {
     match catch_unwind(AssertUnwindSafe(job)) {
         Ok(done) => done.map_err(|why| why.json_with_data()),
-        Err(payload) => Err(panicked(said(&*payload)).json_with_data()),
-    }
-}
-
-fn panicked(said: &str) -> Why {
-    Why::Own {
-        code: "panic",
-        message: format!("foldlog panicked: {said}"),
-        remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands".into(),
-        file: None,
+        Err(payload) => Err(Why::panicked(said(&*payload)).json_with_data()),
     }
 }
 
@@ -106,7 +97,7 @@ pub(crate) fn apart(py: Python<'_>, job: impl FnOnce() -> Answer + Send + 'stati
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Ok(Err(panicked("a call ended without an answer").json_with_data()));
+                return Ok(Err(Why::panicked("a call ended without an answer").json_with_data()));
             }
         }
         if let Err(interrupt) = py.check_signals() {

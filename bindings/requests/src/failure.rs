@@ -87,7 +87,26 @@ impl From<foldlog::Error> for Failure {
     }
 }
 
+/// What a panic said.
+#[must_use]
+pub fn said(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
 impl Failure {
+    /// The library has panicked, which is an error of the call that met it.
+    #[must_use]
+    pub fn panicked(said: &str) -> Self {
+        Failure::Own {
+            code: "panic",
+            message: format!("foldlog panicked: {said}"),
+            remedy: "this is a fault of foldlog, please report it; what was acknowledged before stands"
+                .into(),
+            file: None,
+        }
+    }
+
     /// What was asked for is wrong: nothing was done.
     pub fn invalid(why: impl Into<String>) -> Self {
         Failure::Own {

@@ -106,49 +106,56 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// The members it has, beside `id` and `op`; one that says what is so without it is as good as none.
+    /// The members it has, beside `id` and `op`; one that says what is so without it is as good as none. A new member does not
+    /// compile until it is named here.
     pub(crate) fn present(&self) -> Vec<&'static str> {
-        let all = [
-            ("workspace", self.workspace.is_some()),
-            ("task", self.task.is_some()),
-            ("tasks", self.tasks.is_some()),
-            ("parent", self.parent.is_some()),
-            ("item", self.item.is_some()),
-            ("child", self.child.is_some()),
-            ("set", self.set.is_some()),
-            ("unset", self.unset.is_some()),
-            ("drop_children", self.drop_children.is_some()),
-            ("again", self.again),
-            ("cascade", self.cascade),
-            ("title", self.title.is_some()),
-            ("summary", self.summary.is_some()),
-            ("status", self.status.is_some()),
-            ("unowned", self.unowned),
-            ("table", self.table.is_some()),
-            ("ops", !self.ops.is_empty()),
-            ("name", self.name.is_some()),
-            ("kind", self.kind.is_some()),
-            ("file", self.file.is_some()),
-            ("value", self.value.is_some()),
-            ("prefix", self.prefix.is_some()),
-            ("global", self.global),
-            ("expect_documents", !self.expect_documents.is_empty()),
-            ("expect", !self.expect.is_empty()),
-            ("fence", self.fence.is_some()),
-            ("fences", !self.fences.is_empty()),
-            ("op_id", self.op_id.is_some()),
-            ("seen", self.seen.is_some()),
-            ("durability", self.durability.is_some()),
-            ("root", self.root.is_some()),
-            ("background", self.background.is_some()),
-            ("sort", self.sort.is_some()),
-            ("limit", self.limit.is_some()),
-            ("after", self.after.is_some()),
-            ("ticket", self.ticket.is_some()),
-            ("timeout_ms", self.timeout_ms.is_some()),
-            ("from", self.from.is_some()),
-            ("durable", self.durable),
-            ("sub", self.sub.is_some()),
+        macro_rules! present {
+            ($($name:ident),* $(,)?) => {{
+                let Request { id: _, op: _, $($name),* } = self;
+                [$((stringify!($name), $name.is_there())),*]
+            }};
+        }
+        let all = present![
+            workspace,
+            task,
+            tasks,
+            parent,
+            item,
+            child,
+            set,
+            unset,
+            drop_children,
+            again,
+            cascade,
+            title,
+            summary,
+            status,
+            unowned,
+            table,
+            ops,
+            name,
+            kind,
+            file,
+            value,
+            prefix,
+            global,
+            expect_documents,
+            expect,
+            fence,
+            fences,
+            op_id,
+            seen,
+            durability,
+            root,
+            background,
+            sort,
+            limit,
+            after,
+            ticket,
+            timeout_ms,
+            from,
+            durable,
+            sub,
         ];
         all.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
     }
@@ -331,6 +338,35 @@ impl<'a> Request<'a> {
             None => Vec::new(),
         };
         Ok(patch.drop_children(drops))
+    }
+}
+
+/// Whether a member says anything.
+trait IsThere {
+    fn is_there(&self) -> bool;
+}
+
+impl<T> IsThere for Option<T> {
+    fn is_there(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl IsThere for bool {
+    fn is_there(&self) -> bool {
+        *self
+    }
+}
+
+impl<T> IsThere for Vec<T> {
+    fn is_there(&self) -> bool {
+        !self.is_empty()
+    }
+}
+
+impl<T> IsThere for BTreeMap<String, T> {
+    fn is_there(&self) -> bool {
+        !self.is_empty()
     }
 }
 

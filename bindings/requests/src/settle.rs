@@ -9,7 +9,7 @@ use std::time::Duration;
 use foldlog::Tasks;
 use foldlog::task::Committed;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, said};
 
 /// Waits until a commit of the caller's own is durable; then it says so itself.
 ///
@@ -38,13 +38,6 @@ pub fn settle(home: &Tasks, done: &mut Committed, patience: Duration) -> Result<
             file: None,
         }),
     }
-}
-
-/// What a panic said.
-#[must_use]
-pub fn said(payload: &(dyn std::any::Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 #[cfg(test)]

@@ -313,13 +313,13 @@ fn wide(path: &Path) -> io::Result<Vec<u16>> {
     Ok(units)
 }
 
-/// Nothing to do, but a folder that isn't there is told, as elsewhere.
 /// A file that is renamed into a folder keeps the rights it was made with, and those come from the same folder.
 #[expect(clippy::unnecessary_wraps, reason = "as on the other systems")]
 pub(super) fn keep_access(_: &Path, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Nothing to do, but a folder that isn't there is told, as elsewhere.
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     match stat(dir)?.kind {
         FileKind::Dir => Ok(()),
