@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { AbortError, openStore } from '../lib/index.mjs'
@@ -104,5 +105,28 @@ test('what is waited for has a time, and says so where it has none', async () =>
   }
   for (const none of [undefined, null, {}, 7]) await assert.rejects(workspace.waitDurable(none), TypeError)
   await workspace.waitDurable(receipt, { timeoutMs: Infinity })
+  await store.close()
+})
+
+test('who only waits is let go by the signal at once, though what it waits for goes on', { skip: process.platform !== 'linux' }, async () => {
+  const path = folder()
+  const store = await openStore(path)
+  const workspace = await store.workspace('key:k')
+  await workspace.tasks.create({ id: 't' })
+  const receipt = await workspace.tasks.patch('t', { set: { n: 1 } }, { durability: 'buffered' })
+  // Another process is at both lanes, so that nothing can be synced.
+  const at = `${path}/workspaces/${workspace.name}`
+  const held = `flock '${at}/SYNC1' sh -c 'echo held; read end'`
+  const holder = spawn('flock', [`${at}/SYNC0`, 'sh', '-c', held], { stdio: ['pipe', 'pipe', 'inherit'] })
+  await new Promise((resolve) => holder.stdout.once('data', resolve))
+  const controller = new AbortController()
+  const waits = workspace.waitDurable(receipt, { timeoutMs: 60_000, signal: controller.signal })
+  // By then it has begun.
+  for (let n = 0; n < 20; n++) await workspace.tasks.history('t')
+  controller.abort('enough')
+  await assert.rejects(waits, (error) => error instanceof AbortError && error.cause === 'enough')
+  holder.stdin.end('\n')
+  await new Promise((resolve) => holder.once('exit', resolve))
+  await workspace.waitDurable(receipt)
   await store.close()
 })
