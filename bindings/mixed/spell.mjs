@@ -1,6 +1,6 @@
 // A process that writes and reads values as they are spelled, by lines as of `../node/test/worker.mjs`, in JavaScript.
 import { openStore, raw } from '../node/lib/index.mjs'
-import { lines } from '../node/test/lines.mjs'
+import { serve } from '../node/test/lines.mjs'
 
 let store
 let tasks
@@ -23,13 +23,4 @@ const acts = {
   },
 }
 
-for await (const line of lines(process.stdin)) {
-  const { do: act, ...request } = JSON.parse(line)
-  let answer
-  try {
-    answer = { ok: await acts[act](request) }
-  } catch (error) {
-    answer = { error: error.code ?? String(error) }
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`)
-}
+await serve(acts)

@@ -153,7 +153,7 @@ pub trait Vfs: Debug + Send + Sync {
     /// What a name stands for, without following a final symbolic link.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
     /// Gives a file the access rights of another, before it takes its place: its permissions and, as far as that is
-    /// permitted, its owner. Does nothing on Windows, where a file has the rights of its folder.
+    /// permitted, its owner and group; a group that it cannot have hands its permissions to no other. Does nothing on Windows, where a file has the rights of its folder.
     fn keep_access(&self, of: &Path, on: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable. Does nothing on Windows, where NTFS journals them.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;

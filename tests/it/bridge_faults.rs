@@ -42,10 +42,15 @@ pub(crate) fn patch(all: &Documents, at: &str, field: &str, n: u64) {
 }
 
 pub(crate) fn copies(process: &SimProcess) -> Vec<String> {
+    copied(process).iter().map(|copy| String::from_utf8_lossy(copy).into_owned()).collect()
+}
+
+/// What was set aside, byte for byte.
+pub(crate) fn copied(process: &SimProcess) -> Vec<Vec<u8>> {
     let dir = folder(process).join("quarantine");
     let entries = process.list(&dir).unwrap_or_default();
     let copies = entries.into_iter().filter(|e| e.name.ends_with(".bin"));
-    copies.map(|e| String::from_utf8_lossy(&file(process, &dir.join(e.name))).into_owned()).collect()
+    copies.map(|e| file(process, &dir.join(e.name))).collect()
 }
 
 pub(crate) fn codes(synced: &Synced) -> Vec<&'static str> {

@@ -12,11 +12,11 @@ use foldlog::vfs::sim::{Profile, SimMachine, SimProcess};
 use foldlog::vfs::{Open, Vfs as _, write_full};
 use foldlog::{Durability, Place, Store};
 
+use super::bridge_faults::{FILE, codes, copied, save};
 use super::documents::{name, on, options, text, value};
 use super::hooked::Hooked;
-use super::simulated::{ROOT, file, folder};
+use super::simulated::{ROOT, file};
 
-const FILE: &str = "/home/state.json";
 const ANY: DocumentExpect = DocumentExpect::Any;
 
 struct Scene {
@@ -36,13 +36,8 @@ fn scene() -> Scene {
 }
 
 impl Scene {
-    /// As an old program saves: in place.
     fn save(&self, bytes: &[u8]) {
-        let path = Path::new(FILE);
-        let file =
-            self.others.open(path, Open::Write).or_else(|_| self.others.open(path, Open::Create)).unwrap();
-        file.set_len(0).unwrap();
-        write_full(&*file, bytes, 0).unwrap();
+        save(&self.others, FILE, bytes);
     }
 
     fn file(&self) -> String {
@@ -59,16 +54,13 @@ impl Scene {
     }
 
     fn quarantined(&self) -> Vec<Vec<u8>> {
-        let dir = folder(&self.others).join("quarantine");
-        let entries = self.others.list(&dir).unwrap_or_default();
-        let copies = entries.into_iter().filter(|e| e.name.ends_with(".bin"));
-        copies.map(|e| file(&self.others, &dir.join(e.name))).collect()
+        copied(&self.others)
     }
 
     /// Imported, exported, codes of the findings.
     fn sync(&self) -> (bool, bool, Vec<&'static str>) {
         let synced = self.bridge.sync().unwrap();
-        (synced.imported, synced.exported, synced.findings.iter().map(|f| f.code).collect())
+        (synced.imported, synced.exported, codes(&synced))
     }
 }
 

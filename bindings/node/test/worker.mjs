@@ -8,7 +8,7 @@
 //   {"do":"text","id"}                                  {"ok":TEXT}
 //   {"do":"close"}                                      {"ok":{}}
 import { openStore } from '../lib/index.mjs'
-import { lines } from './lines.mjs'
+import { serve } from './lines.mjs'
 
 let store
 let workspace
@@ -56,13 +56,4 @@ const acts = {
   },
 }
 
-for await (const line of lines(process.stdin)) {
-  const { do: act, ...request } = JSON.parse(line)
-  let answer
-  try {
-    answer = { ok: await acts[act](request) }
-  } catch (error) {
-    answer = { error: error.code ?? String(error), revision: error.revision, current: error.current }
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`)
-}
+await serve(acts)

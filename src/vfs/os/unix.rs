@@ -16,7 +16,7 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use rustix::fs::{AtFlags, StatxFlags};
-use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawMode, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Gid, Uid};
 
@@ -301,18 +301,29 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
 /// The permissions to write: of the owner, of the group, of others.
 const WRITERS: u32 = 0o222;
 
+/// The permissions that a file takes over. A group that is another one gets no more than everybody has: what was for the
+/// first was not for it.
+pub(super) fn rights(mode: RawMode, has_group: bool) -> RawMode {
+    if has_group { mode } else { mode & !0o070 | mode & 0o070 & (mode & 0o007) << 3 }
+}
+
 pub(super) fn keep_access(of: &Path, on: &Path) -> io::Result<()> {
     let (was, is) = (retry_on_intr(|| rustix::fs::stat(of))?, retry_on_intr(|| rustix::fs::stat(on))?);
+    let mut has_group = true;
     // Who is not root gives files to nobody, and to groups of their own only.
     if (was.st_uid, was.st_gid) != (is.st_uid, is.st_gid) {
         let (user, group) = (Uid::from_raw(was.st_uid), Gid::from_raw(was.st_gid));
         let both = retry_on_intr(|| rustix::fs::chown(on, Some(user), Some(group)));
         match both.or_else(|_| retry_on_intr(|| rustix::fs::chown(on, None, Some(group)))) {
-            Err(Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) | Ok(()) => {}
+            Ok(()) => {}
+            Err(Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                has_group = was.st_gid == is.st_gid;
+            }
             Err(e) => return Err(e.into()),
         }
     }
-    match retry_on_intr(|| rustix::fs::chmod(on, Mode::from_raw_mode(was.st_mode & 0o777))) {
+    match retry_on_intr(|| rustix::fs::chmod(on, Mode::from_raw_mode(rights(was.st_mode & 0o777, has_group))))
+    {
         // File systems without permissions (FAT, some FUSE).
         Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
         done => Ok(done?),

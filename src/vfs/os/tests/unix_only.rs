@@ -36,6 +36,22 @@ pub(super) fn fork_a_survivor() {
     }
 }
 
+#[test]
+fn another_group_gets_no_more_than_everybody() {
+    for (mode, kept, other) in [
+        (0o640, 0o640, 0o600),
+        (0o660, 0o660, 0o600),
+        (0o664, 0o664, 0o644),
+        (0o644, 0o644, 0o644),
+        (0o604, 0o604, 0o604),
+        (0o777, 0o777, 0o777),
+        (0o750, 0o750, 0o700),
+    ] {
+        assert_eq!(super::super::unix::rights(mode, true), kept, "{mode:o}");
+        assert_eq!(super::super::unix::rights(mode, false), other, "{mode:o}");
+    }
+}
+
 /// The child of a process with a lock must not keep that lock alive.
 ///
 /// `flock` belongs to the open file description: without the fork handler the lock of the killed process lives on
