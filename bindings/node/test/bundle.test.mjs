@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
@@ -10,6 +10,8 @@ import { folder } from './harness.mjs'
 
 const require = createRequire(import.meta.url)
 const at = (path) => fileURLToPath(new URL(path, import.meta.url))
+
+const [, banner] = readFileSync(at('../README.md'), 'utf8').match(/`banner: \{ js: "(.*?)" \}`/)
 
 for (const format of ['cjs', 'esm']) {
   test(`a host bundled as ${format} runs with the addon beside it, and keeps its old store without one`, async () => {
@@ -43,9 +45,9 @@ for (const format of ['cjs', 'esm']) {
       platform: 'node',
       external: ['*.node'],
       alias: { foldlog: at(format === 'cjs' ? '../lib/index.js' : '../lib/index.mjs') },
-      // What bundled CommonJS asks for in an ES module.
+      // What bundled CommonJS asks for in an ES module, as the README says.
       ...(format === 'esm'
-        ? { banner: { js: "import { createRequire as r_ } from 'node:module'; import { fileURLToPath as f_ } from 'node:url'; const require = r_(import.meta.url); const __dirname = f_(new URL('.', import.meta.url));" } }
+        ? { banner: { js: banner } }
         : {}),
     })
     const run = (dir) => {
