@@ -217,6 +217,15 @@ pub trait VfsFile: Debug + Send + Sync {
     /// and must never be cut. [`io::ErrorKind::Unsupported`] where that cannot be. Of a file opened for reading they
     /// can be read only.
     fn map(&self, len: usize) -> io::Result<Box<dyn Words>>;
+    /// Maps all there is of a file that nobody ever writes or cuts again (a snapshot), to be read only.
+    /// [`io::ErrorKind::Unsupported`] where that cannot be; an empty file is [`io::ErrorKind::UnexpectedEof`].
+    fn map_bytes(&self) -> io::Result<Box<dyn Mapped>>;
+}
+
+/// A whole file as bytes in memory, for as long as this lives. On Windows the file cannot be removed meanwhile.
+pub trait Mapped: Debug + Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
 }
 
 /// The start of a file as 64-bit little-endian words in memory that all its processes share.

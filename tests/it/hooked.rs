@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldlog::vfs::sim::Op;
-use foldlog::vfs::{Entry, Existing, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words};
+use foldlog::vfs::{Entry, Existing, FileSystem, Mapped, Open, Process, Stat, Vfs, VfsFile, Words};
 
 /// Called before each call but clocks, randomness and identity, which fail never and wait for nobody.
 pub(crate) type Hook = Arc<dyn Fn(Op, &Path) + Send + Sync>;
@@ -156,6 +156,11 @@ impl VfsFile for HookedFile {
         (self.hook)(Op::Map, &self.path);
         let words = self.file.map(len)?;
         Ok(Box::new(HookedWords { words, path: Arc::clone(&self.path), hook: Arc::clone(&self.hook) }))
+    }
+
+    fn map_bytes(&self) -> io::Result<Box<dyn Mapped>> {
+        (self.hook)(Op::Map, &self.path);
+        self.file.map_bytes()
     }
 }
 

@@ -31,6 +31,7 @@ use super::{Entry, Existing, FileKind, FileSystem, Open, Process, Stat, Vfs, Vfs
 mod bell;
 #[cfg(unix)]
 mod fork;
+mod mapped;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]

@@ -20,9 +20,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, RawMode, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Gid, Uid};
 
+use super::mapped::MappedBytes;
 use super::words::MappedWords;
 use super::{fork, not_for_locking, not_regular, retry_interrupted};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words, not_opened_so};
+use crate::vfs::{FileId, FileKind, FileSystem, Mapped, Open, Stat, VfsFile, Words, not_opened_so};
 
 /// An open file. Lock files know where they stand in the table of [`fork`].
 #[derive(Debug)]
@@ -142,6 +143,10 @@ impl VfsFile for UnixFile {
         let file = self.file()?;
         let writable = rustix::fs::fcntl_getfl(file)?.contains(OFlags::RDWR);
         Ok(Box::new(MappedWords::of(file, len, writable)?))
+    }
+
+    fn map_bytes(&self) -> io::Result<Box<dyn Mapped>> {
+        Ok(Box::new(MappedBytes::of(self.file()?)?))
     }
 }
 

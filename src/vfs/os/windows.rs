@@ -33,9 +33,10 @@ use windows_sys::Win32::Storage::FileSystem::{
     GetVolumeInformationW, GetVolumePathNameW, MoveFileExW, SYNCHRONIZE,
 };
 
+use super::mapped::MappedBytes;
 use super::words::MappedWords;
 use super::{file_kind, not_for_locking, not_regular};
-use crate::vfs::{FileId, FileKind, FileSystem, Open, Stat, VfsFile, Words, not_opened_so};
+use crate::vfs::{FileId, FileKind, FileSystem, Mapped, Open, Stat, VfsFile, Words, not_opened_so};
 
 /// What the system needs time for: 50 ms in all.
 const PAUSES_MS: [u64; 6] = [1, 2, 4, 8, 15, 20];
@@ -117,6 +118,10 @@ impl VfsFile for WindowsFile {
 
     fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
         Ok(Box::new(MappedWords::of(&self.file, len, self.writable, identity(&self.file)?)?))
+    }
+
+    fn map_bytes(&self) -> io::Result<Box<dyn Mapped>> {
+        Ok(Box::new(MappedBytes::of(&self.file)?))
     }
 }
 

@@ -12,7 +12,8 @@ use super::machine::{FILE_LEN_MAX, Maps, SimMachine, World, dead, micros};
 use super::profile::Profile;
 use super::scheduler::{self, Turn};
 use crate::vfs::{
-    Entry, Existing, FileId, FileKind, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words, not_opened_so,
+    Entry, Existing, FileId, FileKind, FileSystem, Mapped, Open, Process, Stat, Vfs, VfsFile, Words,
+    not_opened_so,
 };
 
 /// A process on a [`SimMachine`], and the system as it sees it.
@@ -535,6 +536,39 @@ impl VfsFile for SimFile {
             private: parking_lot::Mutex::new(private),
             bell: OnceLock::new(),
         }))
+    }
+
+    fn map_bytes(&self) -> io::Result<Box<dyn Mapped>> {
+        let (id, bytes) = self.call(Op::Map, 0, 0, |world, _| {
+            if world.maps == Maps::Refused {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            let live = &world.disk.file(self.ino)?.live;
+            if live.len() == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            // It never changes, so a copy is as good.
+            let mut bytes = vec![0; usize::try_from(live.len()).unwrap_or(0)];
+            live.read(&mut bytes, 0);
+            Ok((world.add_open(self.ino, self.process.id, self.how), bytes))
+        })?;
+        let path = Arc::clone(&self.path);
+        let file = SimFile { process: self.process.clone(), id, ino: self.ino, how: self.how, path };
+        Ok(Box::new(SimBytes { _file: file, bytes }))
+    }
+}
+
+/// A file that never changes, mapped.
+#[derive(Debug)]
+struct SimBytes {
+    /// Open for as long as the mapping is there.
+    _file: SimFile,
+    bytes: Vec<u8>,
+}
+
+impl Mapped for SimBytes {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

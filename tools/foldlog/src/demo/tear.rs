@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use foldlog::vfs::os::Os;
-use foldlog::vfs::{Entry, Existing, FileSystem, Open, Process, Stat, Vfs, VfsFile, Words, write_full};
+use foldlog::vfs::{
+    Entry, Existing, FileSystem, Mapped, Open, Process, Stat, Vfs, VfsFile, Words, write_full,
+};
 
 /// What is to happen at the next write to a segment.
 #[derive(Debug)]
@@ -146,5 +148,9 @@ impl VfsFile for Torn {
     }
     fn map(&self, len: usize) -> io::Result<Box<dyn Words>> {
         self.file.map(len)
+    }
+
+    fn map_bytes(&self) -> io::Result<Box<dyn Mapped>> {
+        self.file.map_bytes()
     }
 }
