@@ -253,7 +253,7 @@ impl Log {
         match outcome {
             Some(Outcome::Placed(receipt, Place::File(now))) => {
                 let receipt = self.acknowledge(receipt, now, durability)?;
-                super::housekeeping::look_after(self);
+                super::housekeeping::look_after(self, receipt.behind);
                 Ok(receipt)
             }
             Some(Outcome::Failed(error)) => Err(self.name_holder(error)),
@@ -498,6 +498,13 @@ impl Log {
         Ok((answered, error.is_none() && !rotated))
     }
 
+    /// Refuses to go by what was found where a snapshot is spoiled and the log cannot be read in its place.
+    fn check_found(&self, view: &View) -> Result<()> {
+        let Some(why) = view.state.lost() else { return Ok(()) };
+        let what = format!("a snapshot is spoiled, and the log cannot be read in its place: {why}");
+        Err(Error::new(ErrorKind::Refused(what), "commit to", self.paths.dir()))
+    }
+
     fn run_one(
         &self,
         slot: &mut Slot<'_>,
@@ -516,6 +523,8 @@ impl Log {
             }
             None => Ok(()),
         };
+        // Whatever it says: it may have been told that something is not there.
+        self.check_found(view).map_err(Outcome::Failed)?;
         let receipt = |first, count, revisions, again| Receipt {
             first,
             count,
@@ -558,6 +567,10 @@ impl Log {
             preamble.encode(out);
             revisions = draft.encode(&view.state, first, out);
         });
+        if let Err(error) = self.check_found(view) {
+            batch.drop_last();
+            return Err(Outcome::Failed(error));
+        }
         // What was encoded is read back before it is believed: the fold sees exactly what others will read.
         match Commit::decode(first.0, count, batch.body(&placed)) {
             Ok(commit) => {

@@ -104,6 +104,11 @@ impl NewEvent {
         self.meaning.0.take()
     }
 
+    /// Its kind, its version, the blobs it names, and its body.
+    pub(crate) fn parts(&self) -> (u16, u8, &[[u8; 32]], &[u8]) {
+        (self.kind, self.version, &self.blobs, &self.body)
+    }
+
     /// Its kind.
     pub fn kind(&self) -> u16 {
         self.kind

@@ -16,7 +16,7 @@ use super::control::{Block, ControlBlock, ControlUse, Mapping};
 use super::control_frame::Control;
 use super::envelope::Commit;
 use super::finding::{Finding, Severity};
-use super::format::{WORD_DIRTY, WORD_HOLDER, WORD_POISON, WORD_TAIL};
+use super::format::{WORD_DIRTY, WORD_HOLDER, WORD_POISON};
 use super::forward::Forward;
 use super::health::{Health, OpenReport, Status};
 use super::keep::{Keeping, Kept};
@@ -24,22 +24,18 @@ use super::lanes::Lanes;
 use super::lock::{LockFile, Rank};
 use super::meta::WorkspaceMeta;
 use super::paths::Paths;
-use super::reader::{self, Reach, Walk};
+use super::reader::Walk;
+use super::reads::{Whole, read_whole};
 use super::settings::{Recovery, Settings};
-use super::state::State;
+use super::snapshot::Snapshots;
 use super::subscribe::Followers;
 use super::sync::Durable;
-use super::view::{Active, Tail, View};
-use super::{Consistency, LogId, Seq};
+use super::view::{Active, View};
+use super::{LogId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::{self, Listing, Session};
+use crate::vfs::Vfs;
 use crate::vfs::threads::{FairMutex, Mutex, RwLock};
-use crate::vfs::{Open, Vfs};
-
-/// How often a log is read anew whose last segment is replaced while it is read.
-const REPLACED_MAX: u32 = 4;
-/// For how long a reader believes the tail word that nothing is new.
-const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
 /// How to take a frame back from the state if it does not reach the file.
 #[derive(Debug)]
@@ -114,7 +110,7 @@ pub struct Log {
     /// The tail word at which the view stands; 0 = the view has to be asked.
     pub(super) seen: AtomicU64,
     /// When this process last compared its view with the bytes, in nanoseconds.
-    looked_at: AtomicU64,
+    pub(super) looked_at: AtomicU64,
     pub(super) writer: FairMutex<Writer>,
     pub(super) queue: Queue,
     pub(super) view: RwLock<View>,
@@ -124,6 +120,7 @@ pub struct Log {
     pub(super) reserve: super::reserve::Reserving,
     pub(super) blob_folders: Folders,
     pub(super) forward: Forward,
+    pub(super) snapshots: Snapshots,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
     /// Whether there is any, to be looked at without the lock.
@@ -153,15 +150,15 @@ impl Log {
     ) -> Result<(Arc<Log>, OpenReport)> {
         let barrier = barrier.or_else(|| meta.write_barrier().map(|bad| bad.to_string()));
         let session = session.filter(|_| barrier.is_none());
-        let (view, walk, unread) = match read_whole(&*vfs, &paths, meta.log_id, &settings, session.is_some())
-        {
-            Ok((view, walk)) => (view, walk, None),
+        let (whole, unread) = match read_whole(&vfs, &paths, meta.log_id, &settings, session.is_some(), &[]) {
+            Ok(whole) => (whole, None),
             // A failed sync may have cost what cannot be read; recovery says whether that was vouched for.
             Err(e) if session.is_some() && matches!(e.kind(), ErrorKind::Io) => {
-                (View::empty(settings.fold), Walk::default(), Some(e))
+                (Whole { view: View::empty(settings.fold), walk: Walk::default(), snapshot: None }, Some(e))
             }
             Err(e) => return Err(e),
         };
+        let Whole { view, walk, snapshot } = whole;
         let mut report = report(&view, &walk);
         if settings.recovery == Recovery::Strict
             && let Some(finding) = &walk.damage
@@ -230,6 +227,7 @@ impl Log {
             reserve: super::reserve::Reserving::default(),
             blob_folders: Folders::default(),
             forward: Forward::default(),
+            snapshots: Snapshots::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),
@@ -238,6 +236,7 @@ impl Log {
             adopted: AtomicBool::new(false),
             looked_after: AtomicBool::new(false),
         });
+        log.note_snapshot(snapshot);
         for finding in &report.findings {
             log.note(finding.clone());
         }
@@ -349,175 +348,6 @@ impl Log {
         } else {
             Status::Healthy
         }
-    }
-
-    /// Reads on to what others have committed, without the lock, and hands out the state.
-    ///
-    /// # Errors
-    /// [`ErrorKind::StoreReplaced`], system errors. Bytes in motion are no error: the state is then as of before them.
-    pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
-        self.refresh()?;
-        Ok(look(&self.view.read().state))
-    }
-
-    /// The state as of the last read or commit of this process; makes no system call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Forked`].
-    pub fn cached<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
-        self.check_fork()?;
-        Ok(look(&self.view.read().state))
-    }
-
-    /// Hands out a state that is as new as asked for, whole commits only.
-    ///
-    /// # Errors
-    /// As [`Log::read`]; [`ErrorKind::NotYet`] if the event that was asked for is not in the log.
-    ///
-    /// # Blocking
-    /// Never for LOCK, nor for any other process; for a commit of this process that is being written.
-    pub fn read_at<T>(&self, consistency: Consistency, look: impl FnOnce(&State) -> T) -> Result<T> {
-        self.check_fork()?;
-        let wanted = match consistency {
-            Consistency::Latest => return self.read(look),
-            Consistency::Cached => Seq(0),
-            Consistency::AtLeast(seq) => seq,
-        };
-        if self.view.read().state.last() < wanted {
-            self.refresh()?;
-        }
-        let view = self.view.read();
-        if view.state.last() < wanted {
-            return Err(Error::new(ErrorKind::NotYet, "read", self.paths.dir()));
-        }
-        Ok(look(&view.state))
-    }
-
-    /// Reads on to what others have committed.
-    ///
-    /// # Errors
-    /// As [`Log::read`].
-    pub fn refresh(&self) -> Result<()> {
-        self.check_fork()?;
-        if self.uses_words() {
-            if self.is_told_all() {
-                return Ok(());
-            }
-            self.control.look_again(&self.vfs, &self.paths, self.meta.log_id, self.lock.as_ref());
-        }
-        self.look_at_bytes()
-    }
-
-    /// Whether the view stands where the tail word says that the log ends, perhaps after reading on to there: whoever
-    /// writes more tells of it. Once a second the bytes and their names are asked nevertheless, and whether the block is
-    /// still the one that the others have.
-    fn is_told_all(&self) -> bool {
-        let seen = self.seen.load(Ordering::Acquire);
-        if seen == 0 {
-            return false;
-        }
-        let Some(word) = self.control.with(|block| block.load(WORD_TAIL)) else { return false };
-        let now = self.vfs.monotonic_coarse();
-        let then = Duration::from_nanos(self.looked_at.load(Ordering::Relaxed));
-        now.saturating_sub(then) < BELIEVED_FOR && (word == seen || self.read_told(&mut self.view.write()))
-    }
-
-    /// Reads on to where the tail word says that the log ends, without a look at the file. `false` = that cannot be done
-    /// so, or not that far; what has been read stands.
-    pub(super) fn read_told(&self, view: &mut View) -> bool {
-        if !self.uses_words() || !view.is_whole() {
-            return false;
-        }
-        let told = self.control.with(|block| {
-            let lpos = block.believed(WORD_TAIL, view.end_lpos())?;
-            Some((lpos, block.word_of(lpos)))
-        });
-        let Some((lpos, word)) = told.flatten() else { return false };
-        let is_there = view.read_to(lpos, &self.settings.vocabulary);
-        if is_there {
-            self.seen.store(word, Ordering::Release);
-        }
-        is_there
-    }
-
-    /// Reads on to what others have committed, whatever the words say.
-    pub(super) fn look_at_bytes(&self) -> Result<()> {
-        let now = self.vfs.monotonic();
-        self.looked_at.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        {
-            let view = self.view.read();
-            if view.too_new.is_some() {
-                return Ok(());
-            }
-            // What is wrong there is for `follow` to say: a recovery may have gone on elsewhere.
-            if view.damage.is_none() && matches!(view.len_at_end(), Ok(Some(_))) {
-                self.note_seen(&view);
-                return Ok(());
-            }
-        }
-        let mut view = self.view.write();
-        self.take_up_repair(&mut view)?;
-        if view.damage.is_none() {
-            self.follow(&mut view)?;
-        }
-        self.note_seen(&view);
-        Ok(())
-    }
-
-    /// The tail word that will say that nothing was added to this view.
-    fn note_seen(&self, view: &View) {
-        if self.uses_words() {
-            let word = if view.is_whole() {
-                self.control.with(|block| block.word_of(view.end_lpos()))
-            } else {
-                None
-            };
-            self.seen.store(word.unwrap_or(0), Ordering::Release);
-        }
-    }
-
-    /// Follows the bytes; rebuilds the view where repair has replaced what it was folded from. So again with what was folded
-    /// anew: that may have been replaced in turn before its successor was met.
-    pub(super) fn follow(&self, view: &mut View) -> Result<Tail> {
-        let writing = self.session.is_some();
-        for _ in 0..REPLACED_MAX {
-            let (epochs, segments) = (view.state.epochs().len(), view.chain.len());
-            let tail = view.catch_up(
-                &*self.vfs,
-                &self.paths,
-                self.meta.log_id,
-                &self.settings.vocabulary,
-                open_for(writing),
-            );
-            // A copy of the segment may stand in its place, and the file itself be gone.
-            let forward = matches!(&tail, Err(e) if matches!(e.kind(), ErrorKind::StoreReplaced { .. }))
-                && self.went_forward(view);
-            if !forward && let Err(e) = tail {
-                return Err(self.lost_or(e));
-            }
-            let moved = view.state.epochs().len() != epochs || view.chain.len() != segments || forward;
-            if !moved || !view.chain_is_replaced(&*self.vfs, &self.paths)? {
-                return tail;
-            }
-            let (fresh, walk) = self.read_whole()?;
-            *view = fresh;
-            self.forget_poison(view);
-            walk.findings.into_iter().for_each(|finding| self.note(finding));
-        }
-        Err(Error::new(ErrorKind::NotYet, "follow", &self.paths.log()))
-    }
-
-    /// Folds the log from its first event.
-    pub(super) fn read_whole(&self) -> Result<(View, Walk)> {
-        read_whole(&*self.vfs, &self.paths, self.meta.log_id, &self.settings, self.session.is_some())
-    }
-
-    /// A damaged log that somebody has repaired since is read anew.
-    pub(super) fn take_up_repair(&self, view: &mut View) -> Result<()> {
-        if view.damage.is_some() && view.chain_is_replaced(&*self.vfs, &self.paths)? {
-            self.rebuild(view)?.into_iter().for_each(|finding| self.note(finding));
-        }
-        Ok(())
     }
 
     pub(super) fn check_fork(&self) -> Result<()> {
@@ -732,50 +562,12 @@ impl Log {
     }
 }
 
-pub(super) fn open_for(writing: bool) -> Open {
-    if writing { Open::Write } else { Open::Read }
-}
-
-/// Folds a log from its first event.
-fn read_whole(
-    vfs: &dyn Vfs,
-    paths: &Paths,
-    log: LogId,
-    settings: &Settings,
-    writing: bool,
-) -> Result<(View, Walk)> {
-    let reach = if settings.recovery == Recovery::Salvage { Reach::Salvage } else { Reach::Intact };
-    let look = || {
-        reader::stable(paths, || {
-            // Hints are read before the bytes: a word raised meanwhile speaks of bytes not yet looked at.
-            let durable = reader::durable_word(vfs, paths, log);
-            let mut view = View::empty(settings.fold);
-            let walk = reader::walk(vfs, paths, log, durable, reach, &mut |visit| {
-                view.visit(visit, &settings.vocabulary)
-            })?;
-            Ok((view, walk))
-        })
-    };
-    for _ in 1..REPLACED_MAX {
-        let (mut view, walk) = look()?;
-        // Only now: what a single look made of bytes in motion may have been taken back.
-        match view.adopt(vfs, &walk, open_for(writing)) {
-            // A copy has taken the last segment's place since.
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound { .. } | ErrorKind::Permission) => {}
-            adopted => return adopted.map(|()| (view, walk)),
-        }
-    }
-    let (mut view, walk) = look()?;
-    view.adopt(vfs, &walk, open_for(writing))?;
-    Ok((view, walk))
-}
-
 fn report(view: &View, walk: &Walk) -> OpenReport {
     OpenReport {
         seq: view.state.last(),
         events: view.state.events(),
         commits: view.state.commits(),
-        segments: walk.segments.len(),
+        segments: view.chain.len(),
         verdict: walk.last().map(|last| last.verdict),
         vouched: Seq(walk.vouched),
         findings: walk.findings.clone(),

@@ -3,8 +3,12 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 
+use std::sync::Arc;
+
+use super::compact::Effect;
 use super::draft::NewEvent;
-use super::envelope::{Commit, Key};
+use super::envelope::{Commit, Envelope, Key};
+use super::snapshot::{Base, SaveFold, Spoiled};
 
 /// What a program makes of a log's events.
 ///
@@ -34,6 +38,16 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
 
     /// What it knows of a key, as JSON, for the error that tells a caller what holds instead of what was expected.
     fn describe(&self, key: &Key) -> Option<String>;
+
+    /// Writes all it is into a snapshot. Only asked of a fold that has a [version](FoldKind::version).
+    fn save(&self) -> Box<dyn SaveFold + '_>;
+
+    /// Takes its place above a snapshot: from now on it is what that has, and what is applied since. Asked of a fold to which
+    /// nothing has been applied; the snapshot is of the same [version](FoldKind::version).
+    ///
+    /// # Errors
+    /// [`Spoiled`]: then it is thrown away.
+    fn load(&mut self, base: &Arc<Base>) -> Result<(), Spoiled>;
 }
 
 /// An event as the program that writes it has it in hand: see [`super::NewEvent::meaning`].
@@ -64,13 +78,42 @@ impl<'a> Meanings<'a> {
 pub struct FoldKind {
     id: TypeId,
     name: &'static str,
+    version: u32,
+    effect: fn(&Envelope<'_>) -> Effect,
     make: fn() -> Box<dyn Fold>,
 }
 
 impl FoldKind {
-    /// The fold of this type; it starts from its default.
+    /// The fold of this type; it starts from its default. It is folded from the whole log at every open.
     pub fn of<F: Fold + Default>() -> Self {
-        FoldKind { id: TypeId::of::<F>(), name: std::any::type_name::<F>(), make: || Box::<F>::default() }
+        let (id, name) = (TypeId::of::<F>(), std::any::type_name::<F>());
+        FoldKind { id, name, version: 0, effect: |_| Effect::default(), make: || Box::<F>::default() }
+    }
+
+    /// The same, and snapshots have it: under this name, in this version. Whatever changes what the same events come to, or
+    /// how it is written, is another version, and never goes by the snapshots of this one.
+    pub fn saved<F: Fold + Default>(name: &'static str, version: u32) -> Self {
+        FoldKind { name, version, ..FoldKind::of::<F>() }
+    }
+
+    /// The same, and compaction knows what events overwrite: what this says of each state event of a known kind. Without it
+    /// every event stays, as it does for a program without a fold.
+    #[must_use]
+    pub fn compacted(self, effect: fn(&Envelope<'_>) -> Effect) -> Self {
+        FoldKind { effect, ..self }
+    }
+
+    pub(super) fn effect(self, event: &Envelope<'_>) -> Effect {
+        (self.effect)(event)
+    }
+
+    /// In which version snapshots have it; 0 = they do not.
+    pub fn version(self) -> u32 {
+        self.version
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.name
     }
 
     pub(crate) fn make(self) -> Box<dyn Fold> {

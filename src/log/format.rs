@@ -27,6 +27,8 @@ pub const STATE_LIVE: u16 = 2;
 
 /// Length of a frame's header.
 pub const FRAME_HEADER_LEN: usize = 32;
+/// Where a frame's header has the CRC of the frame before it.
+pub const FRAME_LINK_AT: usize = 16;
 /// Frames start at multiples of this.
 pub const FRAME_ALIGN: usize = 8;
 /// Largest body of a frame in format 1; what a new segment's header states.
@@ -125,3 +127,18 @@ pub const STORE_META_LEN: usize = 128;
 
 /// Size at which a segment is sealed and its successor taken into use.
 pub const SEGMENT_SIZE: u64 = 8 << 20;
+
+/// First bytes of a snapshot.
+pub const SNAPSHOT_MAGIC: [u8; 8] = [0x89, b'F', b'L', b'V', 0x0D, 0x0A, 0x1A, 0x0A];
+/// The form of a snapshot that this release writes, and the only one it reads: any other costs a replay.
+pub const SNAPSHOT_FORMAT: u16 = 1;
+/// Length of a snapshot's header; its first section starts here.
+pub const SNAPSHOT_HEADER_LEN: u16 = 256;
+/// Where the header's own CRC stands.
+pub const SNAPSHOT_CRC_AT: usize = 252;
+/// How many bytes have a CRC of their own.
+pub const SNAPSHOT_BLOCK: u64 = 16 << 10;
+/// Up to which length all blocks of a snapshot are checked at once.
+pub const SNAPSHOT_EAGER: u64 = 1 << 20;
+/// How much new log makes a snapshot worth its while, unless told otherwise.
+pub const SNAPSHOT_AFTER: u64 = 1 << 20;

@@ -619,7 +619,7 @@ impl Log {
 
     /// Reads the whole log from the files, as anybody would who starts from nothing.
     fn check_copy(&self, old: &Old, next: &SegmentHeader) -> Result<View> {
-        let (fresh, walk) = self.read_whole()?;
+        let (fresh, walk) = self.replay_whole()?;
         if let Some(finding) = walk.damage {
             let path = finding.file.clone();
             return Err(Error::new(ErrorKind::Damaged(Box::new(finding)), "check the copy of", &path));

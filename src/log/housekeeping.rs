@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::Lpos;
 use super::engine::Log;
 use crate::vfs::threads::{Bell, Mutex, MutexGuard, PerImage};
 
@@ -55,13 +56,13 @@ fn shared(forks: u64) -> &'static Shared {
 }
 
 /// Has the thread look after a log from its first write on, and tells it that something may be due.
-pub(super) fn look_after(log: &Arc<Log>) {
+pub(super) fn look_after(log: &Arc<Log>, end: Lpos) {
     if log.settings.housekeeping == Housekeeping::Off {
         return;
     }
     if !log.adopted.load(Ordering::Acquire) && !log.adopted.swap(true, Ordering::AcqRel) {
         adopt(log);
-    } else if log.durable.take_news() | log.keeping.take_news() {
+    } else if log.durable.take_news() | log.keeping.take_news() | log.snapshots.take_news(end.0) {
         let shared = shared(log.vfs.forks());
         shared.ring(shared.logs.lock());
     }
@@ -100,6 +101,7 @@ fn run(shared: &Shared) {
             }
         }
         logs.iter().for_each(|log| log.look_after(true));
+        logs.iter().for_each(|log| log.snapshot_beside());
         drop(logs);
         let logs = shared.logs.lock();
         if logs.news == news {

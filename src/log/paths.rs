@@ -37,6 +37,7 @@ impl Paths {
         compact = "COMPACT" "Lock target of whoever rewrites segments.";
         control = "control" "The control block.";
         log = "log" "The folder of segments.";
+        snapshots = "snapshots" "The folder of snapshots; made with the first.";
         blobs = "blobs" "The folder of blobs, which has a folder for each first byte of their names.";
         quarantine = "quarantine" "The folder of bytes set aside.";
         poison = "POISON" "There only after a failed sync.";

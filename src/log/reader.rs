@@ -12,13 +12,21 @@ use super::control;
 use super::control_frame::Seal;
 use super::finding::{Finding, Severity};
 use super::format::{CONTROL_LEN, FRAME_ALIGN, MAX_BODY, WORD_DURABLE};
-use super::frame::{NotAFrame, Salt};
+use super::frame::Salt;
 use super::paths::Paths;
 use super::rotate::{plain_header, successor_durable, successor_summary};
 use super::scan::{self, Located, Position, Scanner, Stop, Summary};
 use super::segment::{BadHeader, HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
+use super::snapshot;
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::{FileKind, Open, Vfs, read_full};
+
+mod behind;
+mod report;
+
+pub(crate) use behind::walk_behind;
+pub(crate) use report::describe;
+use report::report;
 
 /// Longest segment that is read.
 const SEGMENT_LEN_MAX: u64 = 1 << 30;
@@ -95,10 +103,12 @@ pub struct Walk {
     pub leftovers: Vec<PathBuf>,
     /// Highest event number that anything vouches for.
     pub vouched: u64,
+    /// The segments before the first that was walked over, where a snapshot speaks for them.
+    pub below: Vec<SegmentName>,
     /// Whether the end was seen to move on from look to look, so that nothing can be said of it.
     pub in_motion: bool,
     /// Segments read although their own header is damaged.
-    surrogates: Vec<PathBuf>,
+    pub(super) surrogates: Vec<PathBuf>,
 }
 
 impl Walk {
@@ -189,19 +199,19 @@ pub(super) fn control_word(vfs: &dyn Vfs, paths: &Paths, log: LogId, word: u64) 
 /// The whole contents of a segment file, or of the part that exists by now.
 pub(crate) fn read_file(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    read_file_into(vfs, path, &mut bytes)?;
+    read_file_into(vfs, path, 0, &mut bytes)?;
     Ok(bytes)
 }
 
-/// [`read_file`] into memory that may have been used before: fresh pages cost more than what is read into them.
-fn read_file_into(vfs: &dyn Vfs, path: &Path, bytes: &mut Vec<u8>) -> io::Result<()> {
+/// [`read_file`] from an offset on, into memory that may have been used before: fresh pages cost more than what is read into them.
+fn read_file_into(vfs: &dyn Vfs, path: &Path, from: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let file = vfs.open(path, Open::Read)?;
     let len = file.stat()?.len;
     if len > SEGMENT_LEN_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{len} bytes are no segment")));
     }
-    bytes.resize(usize::try_from(len).unwrap_or(0), 0);
-    let n = read_full(&*file, bytes, 0)?;
+    bytes.resize(usize::try_from(len.saturating_sub(from)).unwrap_or(0), 0);
+    let n = read_full(&*file, bytes, from)?;
     bytes.truncate(n);
     Ok(())
 }
@@ -221,10 +231,28 @@ pub fn walk(
     reach: Reach,
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) -> Result<Walk> {
-    let mut files = list(vfs, paths, log)?;
+    // As the words are, before the bytes.
+    let vouched = snapshot::vouched(vfs, paths, log)?;
+    let files = list(vfs, paths, log, 1)?;
+    let walk = Walk { vouched, ..Walk::default() };
+    walk_over(vfs, paths, log, durable, reach, files, walk, None, visit)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the walk, with where it begins")]
+fn walk_over(
+    vfs: &dyn Vfs,
+    paths: &Paths,
+    log: LogId,
+    durable: Option<u64>,
+    reach: Reach,
+    mut files: BTreeMap<u64, Vec<Found>>,
+    mut walk: Walk,
+    mut start: Option<Position>,
+    visit: &mut dyn FnMut(&Visit<'_, '_>),
+) -> Result<Walk> {
     let listed: Vec<SegmentName> = files.values().flatten().map(|found| found.name).collect();
-    let mut walk = Walk::default();
-    let mut ordinal = 1;
+    let first = walk.below.last().map_or(1, |name| name.ordinal_b + 1);
+    let mut ordinal = first;
     let mut before: Option<(Seal, u32)> = None;
     let mut salvaged = false;
     let mut bytes = Vec::new();
@@ -248,6 +276,7 @@ pub fn walk(
             &files,
             &found.path,
             header,
+            start.take(),
             durable,
             reach,
             &mut bytes,
@@ -265,7 +294,7 @@ pub fn walk(
         }
     }
     if walk.segments.len() > 1 {
-        not_replaced(vfs, paths, &listed)?;
+        not_replaced(vfs, paths, first, &listed)?;
     }
     for found in files.into_values().flatten() {
         leftover(found, &mut walk);
@@ -275,10 +304,11 @@ pub fn walk(
 
 /// Who went over a Seal may have come from a file that was replaced by a copy after it was listed, into a successor that went
 /// live only behind the copy: then what the copy says more was missed, and the successor is no reason to look at it (D6).
-fn not_replaced(vfs: &dyn Vfs, paths: &Paths, listed: &[SegmentName]) -> Result<()> {
+fn not_replaced(vfs: &dyn Vfs, paths: &Paths, from: u64, listed: &[SegmentName]) -> Result<()> {
     let dir = paths.log();
     for entry in vfs.list(&dir).context("list", &dir)? {
-        if SegmentName::parse(&entry.name).is_some_and(|name| name.generation > 0 && !listed.contains(&name))
+        if SegmentName::parse(&entry.name)
+            .is_some_and(|name| name.generation > 0 && name.ordinal_b >= from && !listed.contains(&name))
         {
             let what = "the segment that this one stands for was replaced while it was read".into();
             return Err(Error::new(ErrorKind::NotFound { what }, "read", &dir.join(&entry.name)));
@@ -324,11 +354,13 @@ pub fn stable<T>(paths: &Paths, mut fold: impl FnMut() -> Result<(T, Walk)>) -> 
     Err(Error::new(ErrorKind::NotYet, "read", &paths.log()))
 }
 
-fn list(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<BTreeMap<u64, Vec<Found>>> {
+fn list(vfs: &dyn Vfs, paths: &Paths, log: LogId, from: u64) -> Result<BTreeMap<u64, Vec<Found>>> {
     let mut files: BTreeMap<u64, Vec<Found>> = BTreeMap::new();
     let dir = paths.log();
     for entry in vfs.list(&dir).context("list", &dir)? {
-        let Some(name) = SegmentName::parse(&entry.name) else { continue };
+        let Some(name) = SegmentName::parse(&entry.name).filter(|name| name.ordinal_b >= from) else {
+            continue;
+        };
         let path = dir.join(&entry.name);
         if entry.kind != FileKind::File {
             let why = format!("{:?} where a segment's name stands", entry.kind);
@@ -562,6 +594,7 @@ fn one_segment(
     files: &BTreeMap<u64, Vec<Found>>,
     path: &Path,
     header: SegmentHeader,
+    start: Option<Position>,
     durable: Option<u64>,
     reach: Reach,
     memory: &mut Vec<u8>,
@@ -569,7 +602,10 @@ fn one_segment(
     walk: &mut Walk,
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) -> Result<Next> {
-    let bytes: &[u8] = match read_file_into(vfs, path, memory) {
+    let start = start.unwrap_or_else(|| Position::start_of(&header));
+    // What lies before is not looked at.
+    let origin = if start.offset == HEADER_LEN as u64 { 0 } else { start.offset };
+    let bytes: &[u8] = match read_file_into(vfs, path, origin, memory) {
         Ok(()) => memory,
         Err(e) if reach == Reach::Salvage => {
             walk.findings.push(Finding {
@@ -588,7 +624,7 @@ fn one_segment(
     };
     let salt = header.salt();
     let behind = *salvaged;
-    let summary = scan::segment(bytes, &header, &salt, |located| {
+    let summary = scan::segment_from(bytes, origin, start, &header, &salt, |located| {
         visit(&Visit { header: &header, path, located, salvaged: behind });
     });
     walk.vouched = walk.vouched.max(summary.vouched).max(summary.beyond.vouched);
@@ -631,8 +667,8 @@ fn one_segment(
             classify_unfinished(vfs, &header, &seal, files, durable, walk.vouched, walk)?.unwrap_or(verdict);
     }
     // The zeros of a reserve need not be hashed: what is there without them tells two looks apart.
-    let range =
-        usize::try_from(summary.end.offset).ok().zip(usize::try_from(summary.beyond.content_end).ok());
+    let index = |offset: u64| usize::try_from(offset.saturating_sub(origin)).ok();
+    let range = index(summary.end.offset).zip(index(summary.beyond.content_end));
     let rest = range.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default();
     if walk.surrogates.iter().any(|known| known == path) && !verdict.is_damage() {
         verdict = Verdict::Corrupt; // said already, with what is wrong with the header
@@ -691,72 +727,6 @@ fn classify_unfinished(
     let verdict = classify(&summary, Place::Last, hints);
     walk.vouched = walk.vouched.max(summary.beyond.vouched);
     Ok(verdict.is_damage().then_some(verdict))
-}
-
-fn report(path: &Path, header: &SegmentHeader, summary: &Summary, verdict: Verdict, walk: &mut Walk) {
-    let Some(finding) = describe(path, header, summary, verdict, walk.vouched) else { return };
-    walk.findings.push(finding.clone());
-    let place = match finding.severity {
-        Severity::Damage if verdict == Verdict::TooNew => &mut walk.too_new,
-        Severity::Damage => &mut walk.damage,
-        _ => return,
-    };
-    place.get_or_insert(finding);
-}
-
-/// A verdict as a finding, with its place and its evidence; `None` for a clean end.
-pub(crate) fn describe(
-    path: &Path,
-    header: &SegmentHeader,
-    summary: &Summary,
-    verdict: Verdict,
-    vouched: u64,
-) -> Option<Finding> {
-    let end = summary.end;
-    let found = match summary.stop {
-        Stop::NotAFrame(NotAFrame::Crc { computed, stored }) => {
-            format!("checksum {stored:08x}, computed {computed:08x}")
-        }
-        Stop::NotAFrame(NotAFrame::End) => "the file ends".into(),
-        Stop::NotAFrame(NotAFrame::Zero) => "zeros".into(),
-        Stop::NotAFrame(NotAFrame::Short) => "the file ends inside a frame".into(),
-        Stop::NotAFrame(NotAFrame::Length(n)) => {
-            format!("a body length of {n}, over the limit of {}", header.max_body)
-        }
-        Stop::NotAFrame(NotAFrame::Rule(rule)) | Stop::Body(rule) => rule.into(),
-        Stop::Link { expected, found } => format!("a frame that follows {found:08x}, not {expected:08x}"),
-        Stop::Seq { expected, found } => format!("a frame numbered {found}, not {expected}"),
-        Stop::TooNew { what, number } => format!("a {what} this release does not know ({number:#06x})"),
-        Stop::Sealed { seal, .. } => format!("a seal naming segment {}", seal.next_segment_id),
-    };
-    let beyond = match summary.beyond.first {
-        Some((offset, seq)) => {
-            format!(
-                "; {} whole frame(s) behind it, the first at offset {offset} numbered {seq}",
-                summary.beyond.frames
-            )
-        }
-        None => String::new(),
-    };
-    let (severity, what, remedy) = match verdict {
-        Verdict::CleanEnd | Verdict::NulTail => return None,
-        Verdict::TooNew => (Severity::Damage, "a newer release wrote here", TOO_NEW),
-        v if v.is_damage() => (Severity::Damage, "acknowledged data is damaged or missing", REPAIR),
-        _ => (
-            Severity::Warning,
-            "a torn tail: an unfinished write, never acknowledged as durable",
-            "nothing to do: the next writer sets it aside and goes on",
-        ),
-    };
-    Some(Finding {
-        severity,
-        code: verdict.as_str(),
-        file: path.into(),
-        offset: Some(end.offset),
-        seq: Some(end.seq),
-        message: format!("{what}: found {found}{beyond}; events up to {vouched} are vouched for"),
-        remedy,
-    })
 }
 
 /// Hands out the whole frames behind damage.

@@ -512,9 +512,7 @@ impl Log {
 
     /// Folds the log anew.
     pub(super) fn rebuild(&self, view: &mut View) -> Result<Vec<Finding>> {
-        let (fresh, walk) = self.read_whole()?;
-        *view = fresh;
-        Ok(walk.findings)
+        Ok(self.read_anew(view)?.findings)
     }
 }
 

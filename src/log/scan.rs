@@ -265,9 +265,21 @@ pub fn segment<'a>(
     bytes: &'a [u8],
     header: &SegmentHeader,
     salt: &'a Salt,
+    each: impl FnMut(&Located<'a>),
+) -> Summary {
+    segment_from(bytes, 0, Position::start_of(header), header, salt, each)
+}
+
+/// The same from the frame at `start` on; `bytes` are the file's from offset `origin` ≤ `start.offset` on.
+pub(super) fn segment_from<'a>(
+    bytes: &'a [u8],
+    origin: u64,
+    start: Position,
+    header: &SegmentHeader,
+    salt: &'a Salt,
     mut each: impl FnMut(&Located<'a>),
 ) -> Summary {
-    let mut scanner = Scanner::new(bytes, 0, salt, header.max_body, Position::start_of(header));
+    let mut scanner = Scanner::new(bytes, origin, salt, header.max_body, start);
     let (mut frames, mut vouched) = (0, 0);
     let stop = loop {
         match scanner.next_frame() {
@@ -284,9 +296,9 @@ pub fn segment<'a>(
         Stop::Sealed { .. } => {
             Beyond { content_end: end.offset, frames_end: end.offset, ..Beyond::default() }
         }
-        _ => beyond(bytes, 0, salt, header.max_body, end),
+        _ => beyond(bytes, origin, salt, header.max_body, end),
     };
-    Summary { end, stop, frames, vouched, beyond, len: bytes.len() as u64 }
+    Summary { end, stop, frames, vouched, beyond, len: origin + bytes.len() as u64 }
 }
 
 /// Whether everything from an offset on is 0.

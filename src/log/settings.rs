@@ -49,6 +49,15 @@ pub struct Settings {
     pub keep_lock: KeepLock,
     /// Whether it writes zeros ahead, so that its syncs are cheaper.
     pub reserve: bool,
+    /// How many bytes of the log must be new before a snapshot is written by itself; `u64::MAX` = never.
+    pub snapshot_after: u64,
+}
+
+impl Settings {
+    /// Whether snapshots can have what is folded.
+    pub(super) fn can_be_saved(&self) -> bool {
+        self.fold.is_none_or(|fold| fold.version() > 0)
+    }
 }
 
 impl Default for Settings {
@@ -64,6 +73,7 @@ impl Default for Settings {
             mapping: Mapping::Auto,
             keep_lock: KeepLock::InBursts,
             reserve: true,
+            snapshot_after: super::format::SNAPSHOT_AFTER,
         }
     }
 }
@@ -76,6 +86,7 @@ impl fmt::Debug for Settings {
             .field("fold", &self.fold)
             .field("recovery", &self.recovery)
             .field("reserve", &self.reserve)
+            .field("snapshot_after", &self.snapshot_after)
             .finish_non_exhaustive()
     }
 }

@@ -8,10 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::control_frame::Control;
-use super::envelope::{Commit, Envelope, Key, Operation};
+use super::envelope::{Commit, Envelope, Key, KeyKind, Operation};
 use super::fold::{Fold, FoldKind, Meanings};
 use super::format::{EVENT_ELIDED, EVENT_NOTHING, OP_ID_WINDOW};
 use super::keys::Keys;
+use super::snapshot::base::{Base, Trouble};
+use super::snapshot::file::Spoiled;
 use super::{Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
 
 /// The event kinds a program understands; all others are carried, and stop it from writing unless marked ignorable.
@@ -48,28 +50,30 @@ impl Vocabulary {
     }
 }
 
+/// What is known of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
-    revision: Revision,
-    seq: Seq,
-    kind: u16,
-    version: u8,
+pub(super) struct Known {
+    pub(super) revision: Revision,
+    pub(super) seq: Seq,
+    pub(super) kind: u16,
+    pub(super) version: u8,
     /// Shared with the copies that readers hold; `None` = empty, as it is where a fold keeps what the events say.
-    body: Option<Arc<[u8]>>,
+    pub(super) body: Option<Arc<[u8]>>,
 }
 
 impl Known {
-    fn body(&self) -> &[u8] {
+    pub(super) fn body(&self) -> &[u8] {
         self.body.as_deref().unwrap_or_default()
     }
 }
 
+/// What is remembered of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Remembered {
-    request_hash: [u8; 16],
-    first: Seq,
-    count: u16,
-    revisions: Box<[Revision]>,
+pub(super) struct Remembered {
+    pub(super) request_hash: [u8; 16],
+    pub(super) first: Seq,
+    pub(super) count: u16,
+    pub(super) revisions: Box<[Revision]>,
 }
 
 /// An event that must be understood and is not.
@@ -86,19 +90,56 @@ pub struct Unknown {
 /// The fold. See the module.
 #[derive(Debug, Default)]
 pub struct State {
-    fold: Option<Box<dyn Fold>>,
-    keys: Keys<Known>,
-    epochs: Vec<(Seq, u64)>,
-    operations: HashMap<OpId, Remembered>,
-    operation_order: VecDeque<(Seq, OpId)>,
+    pub(super) fold: Option<Box<dyn Fold>>,
+    /// What a snapshot has; all else here is what was folded since, and stands above it.
+    pub(super) base: Option<Arc<Base>>,
+    pub(super) keys: Keys<Known>,
+    /// How many of these keys the snapshot has too.
+    covered: usize,
+    pub(super) epochs: Vec<(Seq, u64)>,
+    pub(super) operations: HashMap<OpId, Remembered>,
+    pub(super) operation_order: VecDeque<(Seq, OpId)>,
+    /// How many of the snapshot's op ids are forgotten, the oldest ones.
+    pub(super) operations_passed: u32,
     /// op ids at or before this are forgotten.
-    window_start: Seq,
-    notes: Vec<String>,
-    gaps: Vec<(Seq, Seq)>,
-    last: Seq,
-    events: u64,
-    commits: u64,
-    unknown: Option<Unknown>,
+    pub(super) window_start: Seq,
+    pub(super) notes: Vec<String>,
+    pub(super) gaps: Vec<(Seq, Seq)>,
+    pub(super) last: Seq,
+    pub(super) events: u64,
+    pub(super) commits: u64,
+    pub(super) unknown: Option<Unknown>,
+    pub(super) kinds: Kinds,
+}
+
+/// Every kind of event that was folded, with its version. What was taken back stays in it: it only makes a snapshot ask more of
+/// whoever wants to use it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kinds {
+    last: (u16, u8),
+    all: Vec<(u16, u8)>,
+}
+
+impl Kinds {
+    fn add(&mut self, kind: (u16, u8)) {
+        if kind == self.last {
+            return;
+        }
+        self.last = kind;
+        if let Err(at) = self.all.binary_search(&kind) {
+            self.all.insert(at, kind);
+        }
+    }
+
+    pub(super) fn all(&self) -> &[(u16, u8)] {
+        &self.all
+    }
+
+    pub(super) fn of(all: &[(u16, u8)]) -> Self {
+        let mut kinds = Kinds::default();
+        all.iter().for_each(|kind| kinds.add(*kind));
+        kinds
+    }
 }
 
 /// What [`State::apply`] replaced, to take a commit back that did not reach the disk.
@@ -108,11 +149,18 @@ pub(crate) struct Undo {
     first: Option<Option<Known>>,
     others: Vec<Option<Known>>,
     operation: Option<OpId>,
-    forgotten: Option<(Seq, OpId, Remembered, Seq)>,
+    forgotten: Option<Forgotten>,
     last: Seq,
     events: u64,
     commits: u64,
     unknown: Option<Unknown>,
+}
+
+/// Which op id made room for another, and where the memory began before.
+#[derive(Debug)]
+enum Forgotten {
+    Here(Seq, OpId, Remembered, Seq),
+    Below(Seq),
 }
 
 /// How a request relates to what is remembered.
@@ -138,10 +186,13 @@ impl State {
     pub(super) fn copy(&self) -> Self {
         State {
             fold: self.fold.as_ref().map(|fold| fold.copy()),
+            base: self.base.clone(),
             keys: self.keys.clone(),
+            covered: self.covered,
             epochs: self.epochs.clone(),
             operations: HashMap::new(),
             operation_order: VecDeque::new(),
+            operations_passed: self.operations_passed,
             window_start: self.window_start,
             notes: self.notes.clone(),
             gaps: self.gaps.clone(),
@@ -149,7 +200,32 @@ impl State {
             events: self.events,
             commits: self.commits,
             unknown: self.unknown,
+            kinds: self.kinds.clone(),
         }
+    }
+
+    /// The same with all there is.
+    pub(super) fn copy_whole(&self) -> Self {
+        State {
+            operations: self.operations.clone(),
+            operation_order: self.operation_order.clone(),
+            ..self.copy()
+        }
+    }
+
+    /// What has become of the snapshot it stands on, if something has.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.base.as_ref()?.trouble()
+    }
+
+    /// Why nothing that was found here may be believed, if that is so.
+    pub(crate) fn lost(&self) -> Option<Arc<crate::error::Error>> {
+        self.trouble()?.lost
+    }
+
+    /// Whether the snapshot it stands on answers no more.
+    pub(crate) fn is_in_trouble(&self) -> bool {
+        self.base.as_ref().is_some_and(|base| base.fell())
     }
 
     /// Whether nothing has been folded, or rewound, between the two.
@@ -171,6 +247,11 @@ impl State {
         }
     }
 
+    /// The snapshot that it was folded from, if it was.
+    pub fn snapshot(&self) -> Option<&std::path::Path> {
+        self.base.as_ref().map(|base| base.file().path())
+    }
+
     /// The last event number taken; 0 = none.
     pub fn last(&self) -> Seq {
         self.last
@@ -188,7 +269,7 @@ impl State {
 
     /// How many keys are known.
     pub fn keys(&self) -> usize {
-        self.keys.len()
+        self.keys.len() - self.covered + self.base.as_ref().map_or(0, |base| base.count() as usize)
     }
 
     /// The current epoch; 0 = before the first.
@@ -249,21 +330,71 @@ impl State {
 
     /// What is known of a key.
     pub fn get(&self, key: &Key) -> Option<KeyState> {
-        self.known(key).map(|known| self.key_state(key.clone(), known))
+        self.known(key.kind, &key.name).map(|known| self.key_state(key.clone(), &known))
     }
 
     /// The number of state events of a key; 0 = none.
     pub fn revision(&self, key: &Key) -> Revision {
-        self.known(key).map_or(Revision(0), |known| known.revision)
+        self.known(key.kind, &key.name).map_or(Revision(0), |known| known.revision)
     }
 
-    fn known(&self, key: &Key) -> Option<&Known> {
-        self.keys.get(key.kind, &key.name)
+    pub(super) fn known(&self, kind: KeyKind, name: &str) -> Option<Known> {
+        self.keys.get(kind, name).cloned().or_else(|| self.base.as_ref()?.known(kind, name))
     }
 
     /// Everything known, in key order.
     pub fn iter(&self) -> impl Iterator<Item = KeyState> + '_ {
-        self.keys.sorted().into_iter().map(|(key, known)| self.key_state(key, known))
+        let start = || Vec::with_capacity(self.keys());
+        let all = self.each_key_surely(start, |all, kind, name, known| {
+            all.push((Key { kind, name: name.into() }, known.clone()));
+        });
+        all.into_iter().map(|(key, known)| self.key_state(key, &known))
+    }
+
+    /// Hands out everything known, in key order.
+    ///
+    /// # Errors
+    /// [`Spoiled`] if the snapshot below is: then not all of it was handed out, and the next call goes by the log.
+    pub(super) fn each_key(&self, each: &mut dyn FnMut(KeyKind, &str, &Known)) -> Result<(), Spoiled> {
+        let mut above = self.keys.sorted().into_iter().peekable();
+        if let Some(base) = &self.base {
+            let mut below = |kind: KeyKind, name: &str, known: &Known| {
+                while let Some((key, over)) = above.next_if(|(key, _)| (key.kind, &*key.name) < (kind, name))
+                {
+                    each(key.kind, &key.name, over);
+                }
+                match above.next_if(|(key, _)| (key.kind, &*key.name) == (kind, name)) {
+                    Some((key, over)) => each(key.kind, &key.name, over),
+                    None => each(kind, name, known),
+                }
+            };
+            match base.instead() {
+                Some(state) => state.each_key(&mut below)?,
+                None => (0..base.count())
+                    .try_for_each(|row| {
+                        let ((kind, name), known) = base.known_at(row)?;
+                        below(kind, &name, &known);
+                        Ok(())
+                    })
+                    .inspect_err(|spoiled: &Spoiled| base.fall(spoiled.clone()))?,
+            }
+        }
+        above.for_each(|(key, over)| each(key.kind, &key.name, over));
+        Ok(())
+    }
+
+    /// [`State::each_key`] into something that is made anew where the snapshot below turns out to be spoiled.
+    fn each_key_surely<T>(
+        &self,
+        start: impl Fn() -> T,
+        mut each: impl FnMut(&mut T, KeyKind, &str, &Known),
+    ) -> T {
+        loop {
+            let mut all = start();
+            if self.each_key(&mut |kind, name, known| each(&mut all, kind, name, known)).is_ok() {
+                return all;
+            }
+        }
     }
 
     fn key_state(&self, key: Key, known: &Known) -> KeyState {
@@ -280,18 +411,21 @@ impl State {
 
     /// BLAKE3 over what the log must never lose; `format-spec/format.md`, section *State hash*.
     pub fn hash(&self) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&(self.epochs.len() as u64).to_le_bytes());
-        for (first, epoch) in &self.epochs {
-            hasher.update(&first.0.to_le_bytes()).update(&epoch.to_le_bytes());
-        }
-        for (key, known) in self.keys.sorted() {
-            let name_len = u32::try_from(key.name.len()).unwrap_or(u32::MAX);
-            hasher.update(&[key.kind.0]).update(&name_len.to_le_bytes()).update(key.name.as_bytes());
+        let start = || {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&(self.epochs.len() as u64).to_le_bytes());
+            for (first, epoch) in &self.epochs {
+                hasher.update(&first.0.to_le_bytes()).update(&epoch.to_le_bytes());
+            }
+            hasher
+        };
+        let mut hasher = self.each_key_surely(start, |hasher, kind, name, known| {
+            let name_len = u32::try_from(name.len()).unwrap_or(u32::MAX);
+            hasher.update(&[kind.0]).update(&name_len.to_le_bytes()).update(name.as_bytes());
             hasher.update(&known.revision.0.to_le_bytes()).update(&known.seq.0.to_le_bytes());
             hasher.update(&known.kind.to_le_bytes()).update(&[known.version]);
             hasher.update(&(known.body().len() as u64).to_le_bytes()).update(known.body());
-        }
+        });
         if let Some(fold) = &self.fold {
             fold.hash(&mut hasher);
         }
@@ -303,9 +437,9 @@ impl State {
     /// # Errors
     /// What holds instead.
     pub fn check(&self, key: &Key, expected: Expect) -> Result<(), Box<Conflict>> {
-        let known = self.known(key);
-        let revision = known.map_or(Revision(0), |k| k.revision);
-        let last = known.map_or(Seq(0), |k| k.seq);
+        let known = self.known(key.kind, &key.name);
+        let revision = known.as_ref().map_or(Revision(0), |k| k.revision);
+        let last = known.as_ref().map_or(Seq(0), |k| k.seq);
         let mut rewound_to = None;
         let mut still = |cursor| match self.resolve(cursor) {
             Ok(_) => true,
@@ -332,9 +466,9 @@ impl State {
 
     /// Looks a request up in the memory of op ids.
     pub(crate) fn recall(&self, operation: &Operation) -> Recall {
-        match self.operations.get(&operation.op_id) {
+        match self.remembered(operation.op_id) {
             Some(known) if known.request_hash == operation.request_hash => {
-                Recall::Again { first: known.first, count: known.count, revisions: known.revisions.clone() }
+                Recall::Again { first: known.first, count: known.count, revisions: known.revisions }
             }
             Some(known) => Recall::Reused { seq: known.first },
             None if operation.seen < self.window_start => {
@@ -342,6 +476,21 @@ impl State {
             }
             None => Recall::New,
         }
+    }
+
+    fn remembered(&self, op_id: OpId) -> Option<Remembered> {
+        if let Some(known) = self.operations.get(&op_id) {
+            return Some(known.clone());
+        }
+        let base = self.base.as_ref()?;
+        let here = |base: &Base| {
+            let found = base.operation(op_id)?;
+            Ok(found.filter(|(order, _)| *order >= self.operations_passed).map(|(_, known)| known))
+        };
+        base.look(here, |state| {
+            // The oldest ones were forgotten since.
+            state.operations.get(&op_id).filter(|known| known.first > self.window_start).cloned()
+        })
     }
 
     /// Folds one commit that may have to be taken back. Never validates: rules may tighten, old logs still open.
@@ -401,6 +550,7 @@ impl State {
                 continue;
             }
             self.events += 1;
+            self.kinds.add((event.kind, event.version));
             if self.unknown.is_none() && !event.ignorable && !vocabulary.knows(event.kind, event.version) {
                 self.unknown = Some(Unknown { seq: event.seq, kind: event.kind, version: event.version });
             }
@@ -430,16 +580,32 @@ impl State {
             if let Some(undo) = &mut undo {
                 undo.operation = Some(operation.op_id);
             }
-            if self.operation_order.len() > OP_ID_WINDOW
-                && let Some((seq, op_id)) = self.operation_order.pop_front()
-                && let Some(gone) = self.operations.remove(&op_id)
-            {
-                if let Some(undo) = &mut undo {
-                    undo.forgotten = Some((seq, op_id, gone, self.window_start));
-                }
-                self.window_start = seq;
+            let forgotten = self.forget_oldest();
+            if let Some(undo) = &mut undo {
+                undo.forgotten = forgotten;
             }
         }
+    }
+
+    /// Forgets the oldest op id if there are too many.
+    fn forget_oldest(&mut self) -> Option<Forgotten> {
+        let below = self.base.as_ref().map_or(0, |base| base.operations() - self.operations_passed);
+        if self.operation_order.len() + below as usize <= OP_ID_WINDOW {
+            return None;
+        }
+        let before = self.window_start;
+        if let Some(base) = self.base.as_ref().filter(|_| below > 0) {
+            let passed = self.operations_passed;
+            let oldest = |state: &State| state.operation_order.get(passed as usize).map(|(seq, _)| *seq);
+            let first = base.look(|base| Ok(Some(base.operation_at(passed)?.1.first)), oldest);
+            self.window_start = first.unwrap_or(before);
+            self.operations_passed += 1;
+            return Some(Forgotten::Below(before));
+        }
+        let (seq, op_id) = self.operation_order.pop_front()?;
+        let gone = self.operations.remove(&op_id)?;
+        self.window_start = seq;
+        Some(Forgotten::Here(seq, op_id, gone, before))
     }
 
     /// Makes a state event its key's last one; returns what was known before, if that is to be `kept`.
@@ -466,8 +632,16 @@ impl State {
                 None
             }
             Some(place) => Some(std::mem::replace(place, known(share(body)))),
-            None => self.keys.insert(event.key_kind, event.key, known(share(body))),
+            None => {
+                self.covered += self.covers(event.key_kind, event.key);
+                self.keys.insert(event.key_kind, event.key, known(share(body)))
+            }
         }
+    }
+
+    /// 1 if the snapshot below has this key.
+    fn covers(&self, kind: KeyKind, name: &str) -> usize {
+        usize::from(self.base.as_ref().is_some_and(|base| base.has(kind, name)))
     }
 
     /// Takes the last applied commit back. Commits are taken back in the reverse order of their application.
@@ -481,17 +655,27 @@ impl State {
         for (key, old) in keys.into_iter().zip(before).rev() {
             match old {
                 Some(known) => self.keys.insert(key.kind, &key.name, known),
-                None => self.keys.remove(key.kind, &key.name),
+                None => {
+                    self.covered -= self.covers(key.kind, &key.name);
+                    self.keys.remove(key.kind, &key.name)
+                }
             };
         }
         if let Some(op_id) = undo.operation {
             self.operations.remove(&op_id);
             self.operation_order.pop_back();
         }
-        if let Some((seq, op_id, remembered, window_start)) = undo.forgotten {
-            self.operations.insert(op_id, remembered);
-            self.operation_order.push_front((seq, op_id));
-            self.window_start = window_start;
+        match undo.forgotten {
+            Some(Forgotten::Here(seq, op_id, remembered, window_start)) => {
+                self.operations.insert(op_id, remembered);
+                self.operation_order.push_front((seq, op_id));
+                self.window_start = window_start;
+            }
+            Some(Forgotten::Below(window_start)) => {
+                self.operations_passed -= 1;
+                self.window_start = window_start;
+            }
+            None => {}
         }
         self.last = undo.last;
         self.events = undo.events;

@@ -645,12 +645,15 @@ impl Log {
     pub fn settle(&self) -> Result<()> {
         self.check_fork()?;
         self.let_go();
-        if self.durable.next_due().is_none() || self.session.is_none() {
+        if self.session.is_none() {
             return Ok(());
         }
-        let due = self.durable.mark_at.get();
-        self.mark()?;
-        self.durable.mark_at.clear(due);
+        if self.durable.next_due().is_some() {
+            let due = self.durable.mark_at.get();
+            self.mark()?;
+            self.durable.mark_at.clear(due);
+        }
+        self.snapshot_at_close();
         Ok(())
     }
 }

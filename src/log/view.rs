@@ -14,6 +14,7 @@ use super::reader::{Visit, Walk};
 use super::reserve::Extender;
 use super::scan::{Content, Located, Position, Scanner, Stop};
 use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
+use super::snapshot::{self, Anchor};
 use super::state::{State, Vocabulary};
 use super::{LogId, paths::Paths};
 use crate::error::{Context as _, Error, ErrorKind, Result};
@@ -136,6 +137,35 @@ impl View {
         }
     }
 
+    /// Stands where a snapshot ends, whose state this is. What follows is yet to be read.
+    pub(super) fn above(state: State, snapshot: &snapshot::Header) -> Self {
+        let anchor = &snapshot.anchor;
+        View {
+            state,
+            at: anchor.at,
+            last: Some(LastFrame { offset: anchor.last_offset, crc: anchor.last_crc, seq: anchor.last_seq }),
+            ends_with_mark: anchor.is_mark,
+            vouched: snapshot.seq,
+            vouched_lpos: anchor.events_end_lpos,
+            events_end_lpos: anchor.events_end_lpos,
+            ..View::empty(None)
+        }
+    }
+
+    /// Where this stands, for a snapshot; `None` where there is no frame to bind one to.
+    pub(super) fn anchor(&self) -> Option<Anchor> {
+        let (Some(active), Some(last), None) = (&self.active, self.last, self.sealed) else { return None };
+        Some(Anchor {
+            segment: active.header.file_name(),
+            last_offset: last.offset,
+            last_crc: last.crc,
+            last_seq: last.seq,
+            at: self.at,
+            events_end_lpos: self.events_end_lpos,
+            is_mark: self.ends_with_mark,
+        })
+    }
+
     /// Folds a frame. A frame whose numbers are known already is a copy (copy-forward) and changes nothing.
     pub(crate) fn fold(&mut self, segment: &SegmentHeader, located: &Located<'_>, vocabulary: &Vocabulary) {
         let header = &located.frame.header;
@@ -183,7 +213,8 @@ impl View {
 
     /// Takes over where a walk ended.
     pub(crate) fn adopt(&mut self, vfs: &dyn Vfs, walk: &Walk, how: Open) -> Result<()> {
-        self.chain = walk.segments.iter().map(|s| s.header.file_name()).collect();
+        let walked = walk.segments.iter().map(|s| s.header.file_name());
+        self.chain = walk.below.iter().copied().chain(walked).collect();
         self.damage.clone_from(&walk.damage);
         self.too_new.clone_from(&walk.too_new);
         if let Some(last) = walk.last() {

@@ -24,11 +24,11 @@ pub use place::{Place, folder_name, hash, normalise};
 
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
-use crate::log::fold::{Fold, FoldKind};
+use crate::log::fold::FoldKind;
 use crate::log::{
-    BadMeta, Binding, BlobId, Consistency, Draft, Durability, Followers, Health, Housekeeping, KeepLock, Log,
-    Mapping, OnEvent, OpenReport, Paths, Receipt, Recovery, Settings, Since, State, Subscription, Vocabulary,
-    WorkspaceMeta,
+    BadMeta, Binding, BlobId, CompactReport, Consistency, Draft, Durability, Followers, Health, Housekeeping,
+    KeepLock, Log, Mapping, OnEvent, OpenReport, Paths, Progress, Receipt, Recovery, Settings, Since,
+    SnapshotReport, State, Subscription, Vocabulary, WorkspaceMeta,
 };
 use crate::session::Session;
 use crate::vfs::os::Os;
@@ -112,8 +112,8 @@ impl Options {
     /// What the program makes of the events: a fold that the log keeps beside its own state, always at the same event.
     /// All handles of a process on one workspace must agree on it.
     #[must_use]
-    pub fn fold<F: Fold + Default>(mut self) -> Self {
-        self.settings.fold = Some(FoldKind::of::<F>());
+    pub fn fold(mut self, fold: FoldKind) -> Self {
+        self.settings.fold = Some(fold);
         self
     }
 
@@ -136,6 +136,14 @@ impl Options {
     #[must_use]
     pub fn housekeeping(mut self, housekeeping: Housekeeping) -> Self {
         self.settings.housekeeping = housekeeping;
+        self
+    }
+
+    /// How many bytes of a log must be new before a snapshot of it is written by itself, in the background or at a clean
+    /// close; 1 MiB unless said otherwise, `u64::MAX` = never. It is a quarter of the last one's length at least.
+    #[must_use]
+    pub fn snapshot_after(mut self, bytes: u64) -> Self {
+        self.settings.snapshot_after = bytes;
         self
     }
 
@@ -609,6 +617,23 @@ impl Workspace {
     /// As there.
     pub fn subscribe(&self, since: Since) -> Result<Subscription> {
         self.log.subscribe_with(since, &self.followers)
+    }
+
+    /// Writes a snapshot now; see [`Log::snapshot`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn snapshot(&self) -> Result<Option<SnapshotReport>> {
+        self.log.snapshot()
+    }
+
+    /// Has old segments written anew, smaller, behind a snapshot; see [`Log::compact`].
+    ///
+    /// # Errors
+    /// As there, and as [`Log::snapshot`].
+    pub fn compact(&self, progress: Progress<'_>) -> Result<Option<CompactReport>> {
+        self.log.snapshot()?;
+        self.log.compact(progress)
     }
 
     /// Makes everything committed so far durable; see [`Log::flush`].

@@ -152,8 +152,8 @@ impl TaskChanges {
     }
 
     /// A task as it stands behind what was told so far.
-    pub fn task(&self, id: &str) -> Option<&std::sync::Arc<crate::view::Task>> {
-        self.tracker.entry(id)?.live()
+    pub fn task(&self, id: &str) -> Option<std::sync::Arc<crate::view::Task>> {
+        self.tracker.entry(id)?.into_live()
     }
 
     /// The documents as they stand behind what was told so far.

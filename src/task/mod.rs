@@ -187,7 +187,7 @@ impl Tasks {
     /// # Errors
     /// As [`Log::read`] and [`Log::blob`].
     pub fn get(&self, id: &str) -> Result<Option<Snapshot>> {
-        let found = self.read(|state, index| index.get(id).map(|task| snapshot(state, task)))?;
+        let found = self.read(|state, index| index.get(id).map(|task| snapshot(state, &task)))?;
         found.map(|snapshot| self.load(snapshot)).transpose()
     }
 
@@ -683,7 +683,7 @@ impl Asked {
 
     fn check_fences(&self, index: &Index) -> Result<()> {
         self.fences.iter().try_for_each(|(id, fence)| match index.entry(id.as_str()) {
-            Some(Entry::Live(task)) => check_fence(task, *fence),
+            Some(Entry::Live(task)) => check_fence(&task, *fence),
             Some(Entry::Dead(tombstone)) => {
                 refuse(ErrorKind::TaskDeleted { id: id.to_string(), seq: tombstone.seq })
             }

@@ -56,7 +56,7 @@ pub enum Fault {
 impl Fault {
     /// Of a delegation, if it is as it can only be after a fault, or if nobody runs the child. Who runs it, and whether that
     /// one lives, is not looked at.
-    fn of<'a>(parent: &Task, get: impl Fn(&str) -> Option<&'a Arc<Task>>) -> Option<Self> {
+    fn of(parent: &Task, get: impl Fn(&str) -> Option<Arc<Task>>) -> Option<Self> {
         if parent.status() != Status::Delegated {
             return None;
         }
@@ -70,7 +70,7 @@ impl Fault {
     }
 
     /// By whose life it is judged: the active child's owner, else the parent's.
-    fn owner<'a>(&self, parent: &Task, get: impl Fn(&str) -> Option<&'a Arc<Task>>) -> Option<Fence> {
+    fn owner(&self, parent: &Task, get: impl Fn(&str) -> Option<Arc<Task>>) -> Option<Fence> {
         match self {
             Fault::ChildOrphaned(child) => get(child.as_str())?.owner(),
             _ => parent.owner(),
@@ -197,8 +197,8 @@ impl Plan<'_> {
     }
 }
 
-fn owned_in(index: &Index, session: u64) -> impl Iterator<Item = &Arc<Task>> {
-    index.tasks().filter(move |task| task.owner().is_some_and(|owner| owner.session == session))
+fn owned_in(index: &Index, session: u64) -> impl Iterator<Item = Arc<Task>> {
+    index.owned().filter(move |task| task.owner().is_some_and(|owner| owner.session == session))
 }
 
 fn freed(cause: Cause) -> Event {
@@ -294,10 +294,10 @@ impl Tasks {
         let mut found = self.read(|_, index| {
             let get = |id: &str| index.get(id);
             let mut found: Vec<Orphan> = index
-                .tasks()
+                .of_status(Status::Delegated)
                 .filter_map(|parent| {
-                    let fault = Fault::of(parent, get)?;
-                    let owner = fault.owner(parent, get);
+                    let fault = Fault::of(&parent, get)?;
+                    let owner = fault.owner(&parent, get);
                     Some(Orphan { parent: parent.id.clone(), fault, owner, dead: false })
                 })
                 .collect();

@@ -129,20 +129,15 @@ impl<'a> Plan<'a> {
         self.rules.as_ref().unwrap_or_else(|| self.index.rules())
     }
 
-    fn entry(&self, id: &str) -> Option<&Entry> {
-        self.over.get(id).map(|(entry, _)| entry).or_else(|| self.index.entry(id))
+    fn entry(&self, id: &str) -> Option<Entry> {
+        self.over.get(id).map(|(entry, _)| entry.clone()).or_else(|| self.index.entry(id))
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Arc<Task>> {
-        self.entry(id)?.live()
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Task>> {
+        self.entry(id)?.into_live()
     }
 
     pub(super) fn live(&self, id: &TaskId) -> Result<Arc<Task>> {
-        self.look(id).map(Arc::clone)
-    }
-
-    /// [`Plan::live`] for a look before anything is emitted.
-    fn look(&self, id: &TaskId) -> Result<&Arc<Task>> {
         match self.entry(id.as_str()) {
             Some(Entry::Live(task)) => Ok(task),
             Some(Entry::Dead(tombstone)) => {
@@ -178,7 +173,7 @@ impl<'a> Plan<'a> {
         };
         // Taken out, not copied: what this commit alone holds is changed where it is.
         let mine = self.over.remove(id.as_str()).map(|(entry, _)| entry);
-        let before = mine.or_else(|| self.index.entry(id.as_str()).cloned());
+        let before = mine.or_else(|| self.index.entry(id.as_str()));
         let head = Head {
             seq: before.as_ref().map_or(Seq(0), Entry::seq),
             revision: Revision(before.as_ref().map_or(0, |entry| entry.revision().0) + 1),
@@ -224,7 +219,7 @@ impl<'a> Plan<'a> {
     }
 
     fn patch(&mut self, id: &TaskId, patch: &Patch) -> Result<()> {
-        let task = self.look(id)?;
+        let task = self.live(id)?;
         let mut change = Patch { set: Vec::with_capacity(patch.set.len()), ..Patch::default() };
         let (mut bytes, mut count) = (task.bytes, task.item.fields().len());
         let now = task.item.finder(patch.set.len() + patch.unset.len());
@@ -344,7 +339,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The parent that waits for this very task.
-    pub(super) fn waiting_parent(&self, task: &Task) -> Option<&Arc<Task>> {
+    pub(super) fn waiting_parent(&self, task: &Task) -> Option<Arc<Task>> {
         let parent = self.get(&task.parent()?)?;
         let waits =
             parent.status() == Status::Delegated && parent.awaiting().as_deref() == Some(task.id.as_str());
@@ -356,7 +351,7 @@ impl<'a> Plan<'a> {
         // Nothing is below it yet: the common case, however long the chain above is.
         let mut over = self.over.values().filter_map(|(entry, _)| entry.live());
         if parent != child
-            && self.index.children(child.as_str()).next().is_none()
+            && !self.index.has_children(child.as_str())
             && !over.any(|task| task.parent().as_deref() == Some(child.as_str()))
         {
             return Ok(());
@@ -424,7 +419,6 @@ impl<'a> Plan<'a> {
                 return refuse(ErrorKind::TaskDeleted { id, seq });
             }
             Some(Entry::Live(task)) => {
-                let task = Arc::clone(task);
                 if child.fields().len() > 1 {
                     return refuse(ErrorKind::TaskExists { id: child_id.to_string() });
                 }
@@ -494,9 +488,9 @@ impl<'a> Plan<'a> {
     /// Live children, by their parent links and as this commit leaves them.
     fn children(&self, id: &TaskId) -> Vec<TaskId> {
         let is_child = |task: &Task| task.parent().as_deref() == Some(id.as_str());
-        let there = self.index.children(id.as_str()).map(|task| &task.id);
-        let still = there.filter(|child| self.get(child.as_str()).is_some_and(|task| is_child(task)));
-        let mut children: Vec<TaskId> = still.cloned().collect();
+        let there = self.index.children(id.as_str()).map(|task| task.id.clone());
+        let still = there.filter(|child| self.get(child.as_str()).is_some_and(|task| is_child(&task)));
+        let mut children: Vec<TaskId> = still.collect();
         let new = self.over.values().filter_map(|(entry, _)| entry.live()).filter(|task| is_child(task));
         children.extend(new.map(|task| task.id.clone()));
         children.sort_unstable();

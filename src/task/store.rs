@@ -57,7 +57,7 @@ impl TaskStore {
 
     /// Options with the vocabulary and the fold of tasks.
     pub fn options(options: Options) -> Options {
-        options.vocabulary(vocabulary()).fold::<Index>()
+        options.vocabulary(vocabulary()).fold(Index::kind())
     }
 
     /// The store itself.

@@ -57,12 +57,12 @@ impl TasksView {
 
     /// A task; `None` if there is none of this id, or it was deleted.
     pub fn get(&self, id: &TaskId) -> Option<Snapshot> {
-        self.index().get(id.as_str()).map(|task| snapshot(&self.state, task))
+        self.index().get(id.as_str()).map(|task| snapshot(&self.state, &task))
     }
 
     /// All tasks, in no order.
     pub fn iter(&self) -> impl Iterator<Item = Snapshot> + '_ {
-        self.index().tasks().map(|task| snapshot(&self.state, task))
+        self.index().tasks().map(|task| snapshot(&self.state, &task))
     }
 
     /// The tasks a query wants, one page of them.

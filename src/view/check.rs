@@ -12,38 +12,9 @@ use crate::log::finding::{Finding, Severity};
 impl Index {
     /// Looks at every task; what is dangling is normal and not told, what is wrong is, by id.
     pub fn check(&self) -> Vec<Finding> {
-        let mut tasks: Vec<_> = self.tasks().collect();
-        tasks.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        let above_itself = self.above_themselves(&tasks);
-        tasks.into_iter().flat_map(|task| self.check_task(task, above_itself.contains(&task.id))).collect()
-    }
-
-    /// The tasks that come above themselves. Every task is walked over once, however long the chains are.
-    fn above_themselves<'a>(&'a self, tasks: &[&'a Arc<Task>]) -> HashSet<&'a TaskId> {
-        let mut found = HashSet::new();
-        // On which walk each was met first.
-        let mut met: HashMap<&TaskId, usize> = HashMap::new();
-        for (walk, task) in tasks.iter().copied().enumerate() {
-            let mut way: Vec<&TaskId> = Vec::new();
-            let mut at = Some(task);
-            while let Some(task) = at {
-                match met.get(&task.id) {
-                    None => {
-                        met.insert(&task.id, walk);
-                        way.push(&task.id);
-                        at = task.parent().and_then(|parent| self.get(&parent));
-                    }
-                    Some(earlier) => {
-                        if *earlier == walk {
-                            found.extend(way.iter().rev().copied().take_while(|id| **id != task.id));
-                            found.insert(&task.id);
-                        }
-                        break;
-                    }
-                }
-            }
-        }
-        found
+        let tasks: Vec<_> = self.tasks().collect();
+        let above_itself = above_themselves(&tasks);
+        tasks.iter().flat_map(|task| self.check_task(task, above_itself.contains(&task.id))).collect()
     }
 
     fn check_task(&self, task: &Task, above_itself: bool) -> Vec<Finding> {
@@ -106,6 +77,35 @@ impl Index {
         }
         findings
     }
+}
+
+/// The tasks that come above themselves. Every task is walked over once, however long the chains are.
+fn above_themselves(tasks: &[Arc<Task>]) -> HashSet<&TaskId> {
+    let by_id: HashMap<&str, &Arc<Task>> = tasks.iter().map(|task| (task.id.as_str(), task)).collect();
+    let mut found = HashSet::new();
+    // On which walk each was met first.
+    let mut met: HashMap<&TaskId, usize> = HashMap::new();
+    for (walk, task) in tasks.iter().enumerate() {
+        let mut way: Vec<&TaskId> = Vec::new();
+        let mut at = Some(task);
+        while let Some(task) = at {
+            match met.get(&task.id) {
+                None => {
+                    met.insert(&task.id, walk);
+                    way.push(&task.id);
+                    at = task.parent().and_then(|parent| by_id.get(&*parent).copied());
+                }
+                Some(earlier) => {
+                    if *earlier == walk {
+                        found.extend(way.iter().rev().copied().take_while(|id| **id != task.id));
+                        found.insert(&task.id);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    found
 }
 
 const TAKE_BACK: &str = "take it back with `foldlog status ID active`";

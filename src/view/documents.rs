@@ -131,6 +131,26 @@ impl Mirror {
         self.aside.iter().find(|(known, _)| known == content).map(|(_, is_replaced)| *is_replaced)
     }
 
+    /// Notes that leave it as it is.
+    pub(super) fn notes(&self) -> impl Iterator<Item = Mirrored> + '_ {
+        let note =
+            |note, content| Mirrored { file: Arc::clone(&self.file), content, note, ..Mirrored::default() };
+        // What was set aside is written anew by whatever was written behind it.
+        let aside = move |replaced: bool| {
+            let such = self.aside.iter().filter(move |(_, is_replaced)| *is_replaced == replaced);
+            such.map(move |(content, _)| note(MirrorNote::Aside, *content))
+        };
+        let nothing = self.seen.is_none() && self.meant.is_empty() && self.aside.is_empty();
+        let empty = nothing.then(|| note(MirrorNote::Withdrawn, [0; 32]));
+        let was_aside = aside(true);
+        empty
+            .into_iter()
+            .chain(was_aside)
+            .chain(self.seen.clone())
+            .chain(aside(false))
+            .chain(self.meant.iter().cloned())
+    }
+
     /// As these notes of one file leave it.
     #[cfg(test)]
     pub(crate) fn of(notes: impl IntoIterator<Item = Mirrored>) -> Mirror {
@@ -247,6 +267,27 @@ impl Documents {
     /// All files that mirror a document, in the order of what was last noted of each.
     pub fn mirrors(&self, name: &str) -> impl Iterator<Item = &Mirror> {
         self.mirrors.get(name).into_iter().flat_map(|all| all.iter()).map(|mirror| &**mirror)
+    }
+
+    /// Every name that stands for something, in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&DocumentName, &DocumentEntry)> {
+        self.entries.iter()
+    }
+
+    /// Every document with files that mirror it, and those.
+    pub(super) fn all_mirrors(&self) -> impl Iterator<Item = (&DocumentName, impl Iterator<Item = &Mirror>)> {
+        self.mirrors.iter().map(|(name, all)| (name, all.iter().map(|mirror| &**mirror)))
+    }
+
+    /// Has a name stand for something, as a snapshot says.
+    pub(super) fn restore(&mut self, name: DocumentName, entry: DocumentEntry) {
+        self.count(None, Some(&entry));
+        self.entries.insert(name, entry);
+    }
+
+    /// Takes up a note about a file, as a snapshot says.
+    pub(super) fn restore_note(&mut self, name: &str, note: Mirrored) {
+        self.mirrored(name, note);
     }
 
     /// The documents a query wants, and whether there are more behind them.

@@ -57,16 +57,16 @@ impl Index {
     pub fn tree(&self, id: &str) -> Vec<(usize, Arc<Task>)> {
         let mut tree = Vec::new();
         let mut seen = HashSet::new();
-        let mut open: Vec<(usize, &Arc<Task>)> = self.get(id).map(|task| (0, task)).into_iter().collect();
+        let mut open: Vec<(usize, Arc<Task>)> = self.get(id).map(|task| (0, task)).into_iter().collect();
         while let Some((depth, task)) = open.pop() {
-            if !seen.insert(&task.id) {
+            if !seen.insert(task.id.clone()) {
                 continue;
             }
-            tree.push((depth, Arc::clone(task)));
             let mut children: Vec<_> =
                 self.children(task.id.as_str()).map(|child| (depth + 1, child)).collect();
             children.sort_unstable_by_key(|(_, child)| std::cmp::Reverse((child.created, child.id.clone())));
             open.extend(children);
+            tree.push((depth, task));
         }
         tree
     }
@@ -89,7 +89,7 @@ impl Index {
             }
             let Some(task) = self.get(&id) else { break };
             at = task.parent().map(|parent| parent.into_owned());
-            above.push(Arc::clone(task));
+            above.push(task);
         }
         above
     }
@@ -97,14 +97,11 @@ impl Index {
     /// The top of a task's chain of live parents; itself if it has none.
     pub fn root(&self, id: &str) -> Option<Arc<Task>> {
         let task = self.get(id)?;
-        Some(self.ancestors(id).pop().unwrap_or_else(|| Arc::clone(task)))
+        Some(self.ancestors(id).pop().unwrap_or(task))
     }
 
     /// Tasks that wait for this one.
     pub fn waiting_for(&self, id: &str) -> Vec<Arc<Task>> {
-        let mut waiting: Vec<_> =
-            self.tasks().filter(|task| task.awaiting().as_deref() == Some(id)).map(Arc::clone).collect();
-        waiting.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        waiting
+        self.that_await(id).collect()
     }
 }

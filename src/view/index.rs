@@ -8,14 +8,19 @@ use foldhash::fast::RandomState;
 
 use super::documents::{Documents, ReplacedDocument};
 use super::fold::{Head, fold_event};
+use super::saved::{Below, Rows, SaveTasks};
+use super::table::TaskTable;
 use super::task::{Entry, Imports, Task, Tombstone};
-use crate::event::{Edit, Event, Fence, Field, Item, StatusTable, TaskId, Value, kinds};
+use crate::event::{Edit, Event, Fence, Field, Item, Status, StatusTable, TaskId, Value, kinds};
 use crate::log::envelope::{Commit, Envelope, Preamble};
 use crate::log::finding::{Finding, Severity};
-use crate::log::fold::{Fold, Meanings};
+use crate::log::fold::{Fold, FoldKind, Meanings};
 use crate::log::format::EVENT_NOTHING;
-use crate::log::{Binding, Key, KeyKind, Revision, Seq};
+use crate::log::{Base, Binding, Key, KeyKind, Revision, SaveFold, Seq, Spoiled};
 
+pub(super) const REMEDY: &str = "nothing is lost; `foldlog history` shows how the task came to be as it is";
+/// Changes with whatever changes what the same events come to, or how snapshots have it.
+const FOLD_VERSION: u32 = 1;
 /// Most findings that are kept; how many there were is counted on.
 const FINDINGS_MAX: usize = 1000;
 
@@ -33,16 +38,16 @@ pub struct Writer {
 /// The fold. See the module.
 #[derive(Debug, Default)]
 pub struct Index {
-    tasks: HashMap<TaskId, Entry, RandomState>,
-    live: usize,
-    /// Live tasks by the parent they name, whether that is there or not.
+    tasks: TaskTable,
+    pub(super) live: usize,
+    /// Live tasks of those folded since the snapshot by the parent they name, whether that is there or not.
     children: BTreeMap<Arc<str>, BTreeSet<TaskId>>,
-    documents: Documents,
-    rules: Arc<StatusTable>,
-    bindings: Vec<Binding>,
-    writers: HashMap<u64, Arc<Writer>, RandomState>,
-    findings: Vec<Finding>,
-    findings_seen: u64,
+    pub(super) documents: Documents,
+    pub(super) rules: Arc<StatusTable>,
+    pub(super) bindings: Vec<Binding>,
+    pub(super) writers: HashMap<u64, Arc<Writer>, RandomState>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) findings_seen: u64,
     undo: UndoLog,
 }
 
@@ -86,27 +91,34 @@ enum Replaced {
 }
 
 impl Index {
+    /// Which fold this is, for [`Options::fold`](crate::Options::fold).
+    pub fn kind() -> FoldKind {
+        FoldKind::saved::<Index>("tasks", FOLD_VERSION).compacted(super::effect::effect)
+    }
+
     /// A task that lives.
-    pub fn get(&self, id: &str) -> Option<&Arc<Task>> {
-        self.tasks.get(id)?.live()
+    pub fn get(&self, id: &str) -> Option<Arc<Task>> {
+        match self.tasks.entry(id)? {
+            Entry::Live(task) => Some(task),
+            Entry::Dead(_) => None,
+        }
     }
 
     /// What an id stands for.
-    pub fn entry(&self, id: &str) -> Option<&Entry> {
-        self.tasks.get(id)
+    pub fn entry(&self, id: &str) -> Option<Entry> {
+        self.tasks.entry(id)
     }
 
     /// What is left of a deleted task.
     pub fn tombstone(&self, id: &str) -> Option<Tombstone> {
-        match self.tasks.get(id)? {
-            Entry::Dead(tombstone) => Some(*tombstone),
+        match self.tasks.entry(id)? {
+            Entry::Dead(tombstone) => Some(tombstone),
             Entry::Live(_) => None,
         }
     }
 
-    /// Every key of a task, live or deleted, in no order.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&TaskId, &Entry)> {
-        self.tasks.iter()
+    pub(super) fn table(&self) -> &TaskTable {
+        &self.tasks
     }
 
     /// How many tasks live.
@@ -119,14 +131,78 @@ impl Index {
         self.live == 0
     }
 
-    /// All tasks that live, in no order.
-    pub fn tasks(&self) -> impl Iterator<Item = &Arc<Task>> {
-        self.tasks.values().filter_map(Entry::live)
+    /// All tasks that live, by id.
+    pub fn tasks(&self) -> impl Iterator<Item = Arc<Task>> {
+        self.tasks.iter().filter_map(|(_, entry)| entry.into_live())
     }
 
     /// Live tasks that name this one as their parent, by id.
-    pub fn children(&self, id: &str) -> impl Iterator<Item = &Arc<Task>> {
-        self.children.get(id).into_iter().flatten().filter_map(|child| self.get(child.as_str()))
+    pub fn children(&self, id: &str) -> impl Iterator<Item = Arc<Task>> + use<> {
+        let is_child = |task: &Arc<Task>| task.parent().as_deref() == Some(id);
+        let mut all = self.below_of(|below| below.children(id), is_child);
+        all.extend(self.children.get(id).into_iter().flatten().filter_map(|child| self.get(child.as_str())));
+        all.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        all.into_iter()
+    }
+
+    /// Whether any live task names this one as its parent.
+    pub fn has_children(&self, id: &str) -> bool {
+        self.children.contains_key(id) || self.tasks.below().is_some() && self.children(id).next().is_some()
+    }
+
+    /// Live tasks that somebody owns, by id.
+    pub fn owned(&self) -> impl Iterator<Item = Arc<Task>> + use<> {
+        let is_owned = |task: &Arc<Task>| task.owner().is_some();
+        self.since_and_below(|below| Ok(below.owned()), is_owned)
+    }
+
+    /// Live tasks of one status, by id.
+    pub fn of_status(&self, status: Status) -> impl Iterator<Item = Arc<Task>> + use<> {
+        self.since_and_below(|below| Ok(below.of_status(status)), |task| task.status() == status)
+    }
+
+    /// Live tasks that wait for this one, by id.
+    pub(super) fn that_await(&self, id: &str) -> impl Iterator<Item = Arc<Task>> + use<> {
+        self.since_and_below(|below| below.waiting_for(id), |task| task.awaiting().as_deref() == Some(id))
+    }
+
+    /// Live tasks that a list of the snapshot has, and those of the others that it would have, by id.
+    fn since_and_below(
+        &self,
+        rows: impl Fn(&Below) -> Result<Rows, Spoiled>,
+        is_one: impl Fn(&Arc<Task>) -> bool,
+    ) -> std::vec::IntoIter<Arc<Task>> {
+        let mut all = self.below_of(rows, &is_one);
+        all.extend(self.tasks.since().values().filter_map(Entry::live).filter(|task| is_one(task)).cloned());
+        all.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        all.into_iter()
+    }
+
+    /// The tasks that a list of the snapshot has, as far as nothing has become of them since.
+    fn below_of(
+        &self,
+        rows: impl Fn(&Below) -> Result<Rows, Spoiled>,
+        is_one: impl Fn(&Arc<Task>) -> bool,
+    ) -> Vec<Arc<Task>> {
+        let Some(below) = self.tasks.below() else { return Vec::new() };
+        let since = self.tasks.since();
+        let here = |below: &Below| {
+            let rows = rows(below)?;
+            let mut all = Vec::new();
+            for place in 0..rows.len() {
+                let n = below.place(rows, place)?;
+                if !since.contains_key(&*below.id(n)?)
+                    && let Some(Entry::Live(task)) = below.entry(n, &below.row(n)?)?
+                {
+                    all.push(task);
+                }
+            }
+            Ok(all)
+        };
+        below.look(here, |table| {
+            let all = table.since().values().filter_map(Entry::live).filter(|task| is_one(task));
+            all.filter(|task| !since.contains_key(task.id.as_str())).cloned().collect()
+        })
     }
 
     /// The documents.
@@ -223,7 +299,8 @@ impl Index {
         if envelope.key_kind != KeyKind::TASK || envelope.revision.0 == 0 {
             return;
         }
-        let Some(place) = self.tasks.get_mut(envelope.key) else { return };
+        self.lift(envelope.key);
+        let Some(place) = self.tasks.since_mut().get_mut(envelope.key) else { return };
         if remember {
             let (id, before) = (TaskId::of_log(envelope.key), place.clone());
             self.undo.tasks.push(Replaced::Entry(id, Some(before)));
@@ -253,7 +330,9 @@ impl Index {
     }
 
     fn take_up_task(&mut self, envelope: &Envelope<'_>, event: Event, remember: bool) {
+        self.lift(envelope.key);
         let Index { tasks, live, children, rules, findings, findings_seen, undo, .. } = self;
+        let tasks = tasks.since_mut();
         let head = Head { seq: envelope.seq, revision: envelope.revision };
         let moves = may_move(&event);
         let mut say = |code, message| note(findings, findings_seen, envelope, code, message);
@@ -290,23 +369,37 @@ impl Index {
         }
     }
 
+    /// Has what a task is in the snapshot among those folded since, where it can be changed.
+    fn lift(&mut self, id: &str) {
+        if self.tasks.below().is_none() || self.tasks.since().contains_key(id) {
+            return;
+        }
+        let Some(entry) = self.tasks.entry_below(id) else { return };
+        if entry.live().is_some() {
+            self.live -= 1; // it is counted with the others from now on
+        }
+        link(&mut self.children, &mut self.live, &entry);
+        self.tasks.insert(TaskId::of_log(id), entry);
+    }
+
     fn take_back_task(&mut self, replaced: Replaced) {
+        let tasks = self.tasks.since_mut();
         match replaced {
             Replaced::Entry(id, before) => {
-                if let Some(now) = self.tasks.get(id.as_str()) {
+                if let Some(now) = tasks.get(id.as_str()) {
                     unlink(&mut self.children, &mut self.live, now);
                 }
                 match before {
                     Some(entry) => {
                         link(&mut self.children, &mut self.live, &entry);
-                        self.tasks.insert(id, entry);
+                        tasks.insert(id, entry);
                     }
-                    None => drop(self.tasks.remove(id.as_str())),
+                    None => drop(tasks.remove(id.as_str())),
                 }
             }
             Replaced::Edits { id, revision, seq, named, fence, bytes, imports, from } => {
                 let edits = self.undo.edits.drain(from.min(self.undo.edits.len())..);
-                let Some(place) = self.tasks.get_mut(id.as_str()) else { return };
+                let Some(place) = tasks.get_mut(id.as_str()) else { return };
                 unlink(&mut self.children, &mut self.live, place);
                 if let Entry::Live(shared) = place {
                     let task = Arc::make_mut(shared);
@@ -366,7 +459,7 @@ fn note(all: &mut Vec<Finding>, seen: &mut u64, event: &Envelope<'_>, code: &'st
             offset: None,
             seq: Some(event.seq.0),
             message,
-            remedy: "nothing is lost; `foldlog history` shows how the task came to be as it is",
+            remedy: REMEDY,
         });
     }
 }
@@ -453,10 +546,8 @@ impl Fold for Index {
             text(hasher, to.name());
             hasher.update(&[u8::from(*by == crate::event::By::Resume)]);
         }
-        let mut all: Vec<_> = self.tasks.iter().collect();
-        all.sort_unstable_by_key(|(id, _)| *id);
-        hasher.update(&(all.len() as u64).to_le_bytes());
-        for (id, entry) in all {
+        hasher.update(&(self.tasks.len() as u64).to_le_bytes());
+        for (id, entry) in self.tasks.iter() {
             text(hasher, id.as_str());
             hasher.update(&[u8::from(entry.live().is_some())]);
             hasher.update(&entry.revision().0.to_le_bytes()).update(&entry.seq().0.to_le_bytes());
@@ -488,6 +579,15 @@ impl Fold for Index {
             }
         }
         self.documents.hash(hasher);
+    }
+
+    fn save(&self) -> Box<dyn SaveFold + '_> {
+        Box::new(SaveTasks::of(self))
+    }
+
+    fn load(&mut self, base: &Arc<Base>) -> Result<(), Spoiled> {
+        self.tasks = TaskTable::above(Below::of(base)?);
+        self.load_facts(base)
     }
 
     fn describe(&self, key: &Key) -> Option<String> {

@@ -6,11 +6,15 @@
 
 pub mod check;
 mod documents;
+mod effect;
+mod facts;
 mod fold;
 pub mod graph;
 pub mod history;
 mod index;
 pub mod query;
+mod saved;
+mod table;
 mod task;
 mod tracker;
 

@@ -1,11 +1,17 @@
 //! Lists of tasks, paged.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::index::Index;
-use super::task::Task;
+use super::saved::{Below, Row, Rows, partition};
+use super::task::{Entry, Task};
 use crate::event::{Field, Status, TaskId, Value};
+use crate::log::{Seq, Spoiled};
 
 /// By what a list is ordered; equal ones by their ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,21 +78,73 @@ impl Index {
     ///
     /// A page that begins behind a task which has gone, or does not match any more, begins at the front.
     pub fn list(&self, query: &Query) -> Page {
-        let mut found: Vec<&Arc<Task>> = match (&query.root, &query.parent) {
-            (None, Some(parent)) => self.children(parent).filter(|task| matches(query, task)).collect(),
-            (None, None) => self.tasks().filter(|task| matches(query, task)).collect(),
-            (Some(root), _) => {
-                let below = self.tree(root).into_iter().filter(|(_, task)| matches(query, task));
-                below.filter_map(|(_, task)| self.get(task.id.as_str())).collect()
-            }
-        };
-        let total = found.len();
-        let order = |a: &&Arc<Task>, b: &&Arc<Task>| compare(query.sort, a, b);
         let last =
             query.after.as_ref().and_then(|id| self.get(id.as_str())).filter(|last| matches(query, last));
-        if let Some(last) = last {
-            found.retain(|task| compare(query.sort, last, task) == Ordering::Less);
+        let mut list = Listed::new(query, last);
+        match (&query.root, &query.parent) {
+            (None, None) => self.list_all(&mut list),
+            (None, Some(parent)) => self.children(parent).for_each(|task| list.add(task)),
+            (Some(root), _) => self.tree(root).into_iter().for_each(|(_, task)| list.add(task)),
         }
+        list.into_page()
+    }
+
+    /// All that match, where the snapshot's are found by its lists, and decoded only if the page may have them.
+    fn list_all(&self, list: &mut Listed<'_>) {
+        let since = self.table().since();
+        if let Some(below) = self.table().below() {
+            let (found, count) = below.look(
+                |below| list.below(below, since),
+                |table| {
+                    let all = table.since().iter().filter(|(id, _)| !since.contains_key(id.as_str()));
+                    (all.filter_map(|(_, entry)| entry.live().cloned()).collect(), None)
+                },
+            );
+            match count {
+                // What is not handed out was counted.
+                Some(count) => {
+                    list.total += count;
+                    list.found.extend(found);
+                }
+                None => found.into_iter().for_each(|task| list.add(task)),
+            }
+        }
+        since.values().filter_map(Entry::live).for_each(|task| list.add_if(task));
+    }
+}
+
+/// What a list has found so far.
+struct Listed<'a> {
+    query: &'a Query,
+    /// The task behind which the page begins.
+    last: Option<Arc<Task>>,
+    found: Vec<Arc<Task>>,
+    total: usize,
+}
+
+impl<'a> Listed<'a> {
+    fn new(query: &'a Query, last: Option<Arc<Task>>) -> Self {
+        Listed { query, last, found: Vec::new(), total: 0 }
+    }
+
+    fn add(&mut self, task: Arc<Task>) {
+        self.add_if(&task);
+    }
+
+    fn add_if(&mut self, task: &Arc<Task>) {
+        if !matches(self.query, task) {
+            return;
+        }
+        self.total += 1;
+        let is_behind = |last: &Arc<Task>| compare(self.query.sort, last, task) == Ordering::Less;
+        if self.last.as_ref().is_none_or(is_behind) {
+            self.found.push(Arc::clone(task));
+        }
+    }
+
+    fn into_page(self) -> Page {
+        let Listed { query, mut found, total, .. } = self;
+        let order = |a: &Arc<Task>, b: &Arc<Task>| compare(query.sort, a, b);
         let limit = query.limit.unwrap_or(usize::MAX);
         let more = found.len() > limit;
         if more && limit > 0 {
@@ -96,8 +154,131 @@ impl Index {
         found.truncate(limit);
         found.sort_unstable_by(order);
         let next = found.last().filter(|_| more).map(|task| task.id.clone());
-        Page { tasks: found.into_iter().map(Arc::clone).collect(), total, next }
+        Page { tasks: found, total, next }
     }
+
+    /// Those of a snapshot that the page may have, one more than it can, and how many match.
+    fn below(&self, below: &Below, since: &Since) -> Result<(Vec<Arc<Task>>, Option<usize>), Spoiled> {
+        let Query { status, workspace, sort, limit, .. } = self.query;
+        let rows = match (workspace, status) {
+            (Some(path), _) => below.of_workspace(path)?,
+            (None, Some(status)) => below.of_status(*status),
+            (None, None) => below.by_time(),
+        };
+        // Whether the list is all there is to be asked.
+        let is_all = self.query.background.is_none() && (workspace.is_none() || status.is_none());
+        let mut total = rows.len() as usize;
+        if is_all {
+            for id in since.keys() {
+                if let Some((_, row)) = below.find(id.as_str())?
+                    && self.matches_row(below, &row)?
+                {
+                    total -= 1;
+                }
+            }
+        }
+        let wanted = limit.unwrap_or(usize::MAX).saturating_add(1);
+        let mut found = Vec::new();
+        if *sort == Sort::Time && is_all {
+            for place in self.first_behind(below, rows)?..rows.len() {
+                if found.len() == wanted {
+                    break;
+                }
+                let n = below.place(rows, place)?;
+                if !since.contains_key(&*below.id(n)?)
+                    && let Some(Entry::Live(task)) = below.entry(n, &below.row(n)?)?
+                {
+                    found.push(task);
+                }
+            }
+            return Ok((found, Some(total)));
+        }
+        let (mut all, mut count) = (Vec::new(), 0);
+        for place in 0..rows.len() {
+            let n = below.place(rows, place)?;
+            let row = below.row(n)?;
+            if self.matches_row(below, &row)? && !since.contains_key(&*below.id(n)?) {
+                count += 1;
+                let key = RowKey { keys: row.sort_keys(), title: self.title(below, &row)?, n };
+                if self.is_behind(below, &key)? {
+                    all.push(key);
+                }
+            }
+        }
+        let order = |a: &RowKey, b: &RowKey| {
+            compare_keys(*sort, (&a.keys, a.title.as_deref()), (&b.keys, b.title.as_deref()))
+                .then(a.n.cmp(&b.n))
+        };
+        if all.len() > wanted {
+            all.select_nth_unstable_by(wanted - 1, order);
+            all.truncate(wanted);
+        }
+        for RowKey { n, .. } in all {
+            if let Some(Entry::Live(task)) = below.entry(n, &below.row(n)?)? {
+                found.push(task);
+            }
+        }
+        Ok((found, Some(count)))
+    }
+
+    /// The place in a list by time where the page begins.
+    fn first_behind(&self, below: &Below, rows: Rows) -> Result<u32, Spoiled> {
+        if self.last.is_none() {
+            return Ok(0);
+        }
+        partition(rows.len(), |place| {
+            let n = below.place(rows, place)?;
+            let key = RowKey { keys: below.row(n)?.sort_keys(), title: None, n };
+            Ok(!self.is_behind(below, &key)?)
+        })
+    }
+
+    fn is_behind(&self, below: &Below, key: &RowKey) -> Result<bool, Spoiled> {
+        let Some(last) = &self.last else { return Ok(true) };
+        let title = last.text(&Field::Task);
+        let order = compare_keys(
+            self.query.sort,
+            (&SortKeys::of(last), title.as_deref()),
+            (&key.keys, key.title.as_deref()),
+        );
+        Ok(match order {
+            Ordering::Equal => last.id.as_str() < &*below.id(key.n)?,
+            order => order == Ordering::Less,
+        })
+    }
+
+    /// A row's title, where the order goes by it.
+    fn title(&self, below: &Below, row: &Row) -> Result<Option<String>, Spoiled> {
+        if self.query.sort != Sort::Title {
+            return Ok(None);
+        }
+        Ok(below.title(row)?.map(|title| title.into_owned()))
+    }
+
+    fn matches_row(&self, below: &Below, row: &Row) -> Result<bool, Spoiled> {
+        let Query { status, parent, workspace, background, .. } = self.query;
+        if !row.is_live()
+            || status.is_some_and(|status| row.status() != status)
+            || background.is_some_and(|background| row.background() != background)
+        {
+            return Ok(false);
+        }
+        let is = |wanted: &Option<String>, text: Result<Option<Cow<'_, str>>, Spoiled>| match wanted {
+            None => Ok(true),
+            Some(wanted) => Ok(text?.as_deref() == Some(wanted)),
+        };
+        Ok(is(parent, below.parent(row))? && is(workspace, below.workspace(row))?)
+    }
+}
+
+/// What was folded since the snapshot.
+type Since = HashMap<TaskId, Entry, RandomState>;
+
+/// A row, and by what it is ordered.
+struct RowKey {
+    keys: SortKeys,
+    title: Option<String>,
+    n: u32,
 }
 
 fn matches(query: &Query, task: &Task) -> bool {
@@ -107,22 +288,59 @@ fn matches(query: &Query, task: &Task) -> bool {
         && query.background.is_none_or(|background| task.background() == background)
 }
 
+/// By what tasks are ordered, but for their titles and ids.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SortKeys {
+    pub(super) ts: f64,
+    pub(super) cost: f64,
+    /// Sent and received.
+    pub(super) tokens: f64,
+    pub(super) size: f64,
+    pub(super) created: Seq,
+    pub(super) changed: Seq,
+}
+
+impl SortKeys {
+    pub(super) fn of(task: &Task) -> Self {
+        // `-0` is 0 here: a sum of two that are equal.
+        let number = |field: &Field| task.item.get(field).and_then(Value::as_f64).unwrap_or(0.0) + 0.0;
+        SortKeys {
+            ts: number(&Field::Ts),
+            cost: number(&Field::TotalCost),
+            tokens: number(&Field::TokensIn) + number(&Field::TokensOut),
+            size: number(&Field::Size),
+            created: task.created,
+            changed: task.seq,
+        }
+    }
+}
+
 fn compare(sort: Sort, a: &Task, b: &Task) -> Ordering {
-    // `-0` is 0 here: a sum of two that are equal.
     let number =
         |task: &Task, field: &Field| task.item.get(field).and_then(Value::as_f64).unwrap_or(0.0) + 0.0;
     let by_number = |field: &Field| number(b, field).total_cmp(&number(a, field));
     let order = match sort {
+        // The commonest, without a look at all the others.
         Sort::Time => by_number(&Field::Ts),
-        Sort::Created => b.created.cmp(&a.created),
-        Sort::Changed => b.seq.cmp(&a.seq),
         Sort::Cost => by_number(&Field::TotalCost),
-        Sort::Tokens => {
-            let sum = |task: &Task| number(task, &Field::TokensIn) + number(task, &Field::TokensOut);
-            sum(b).total_cmp(&sum(a))
-        }
         Sort::Size => by_number(&Field::Size),
         Sort::Title => a.text(&Field::Task).cmp(&b.text(&Field::Task)),
+        Sort::Created | Sort::Changed | Sort::Tokens => {
+            compare_keys(sort, (&SortKeys::of(a), None), (&SortKeys::of(b), None))
+        }
     };
     order.then_with(|| a.id.cmp(&b.id))
+}
+
+fn compare_keys(sort: Sort, a: (&SortKeys, Option<&str>), b: (&SortKeys, Option<&str>)) -> Ordering {
+    let ((a, a_title), (b, b_title)) = (a, b);
+    match sort {
+        Sort::Time => b.ts.total_cmp(&a.ts),
+        Sort::Created => b.created.cmp(&a.created),
+        Sort::Changed => b.changed.cmp(&a.changed),
+        Sort::Cost => b.cost.total_cmp(&a.cost),
+        Sort::Tokens => b.tokens.total_cmp(&a.tokens),
+        Sort::Size => b.size.total_cmp(&a.size),
+        Sort::Title => a_title.cmp(&b_title),
+    }
 }

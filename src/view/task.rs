@@ -67,6 +67,14 @@ impl Entry {
         }
     }
 
+    /// The same, given away.
+    pub fn into_live(self) -> Option<Arc<Task>> {
+        match self {
+            Entry::Live(task) => Some(task),
+            Entry::Dead(_) => None,
+        }
+    }
+
     /// How many state events it has had.
     pub fn revision(&self) -> Revision {
         match self {

@@ -1,13 +1,10 @@
 //! All tasks' changes, commit by commit.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
 use super::documents::Documents;
 use super::fold::{Head, fold_event};
 use super::history::{Change, DocumentChange, step};
 use super::index::Index;
+use super::table::TaskTable;
 use super::task::Entry;
 use crate::event::{Event, StatusTable, TaskId, kinds};
 use crate::log::envelope::{Envelope, Preamble};
@@ -17,7 +14,7 @@ use crate::log::{KeyKind, Revision};
 /// [`Index`] it was taken from.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    tasks: HashMap<TaskId, Entry, RandomState>,
+    tasks: TaskTable,
     documents: Documents,
     rules: StatusTable,
 }
@@ -25,13 +22,16 @@ pub struct Tracker {
 impl Tracker {
     /// As the index has them.
     pub fn of(index: &Index) -> Self {
-        let tasks = index.entries().map(|(id, entry)| (id.clone(), entry.clone())).collect();
-        Tracker { tasks, documents: index.documents().clone(), rules: StatusTable::clone(index.rules()) }
+        Tracker {
+            tasks: index.table().clone(),
+            documents: index.documents().clone(),
+            rules: StatusTable::clone(index.rules()),
+        }
     }
 
     /// A task as it stands.
-    pub fn entry(&self, id: &str) -> Option<&Entry> {
-        self.tasks.get(id)
+    pub fn entry(&self, id: &str) -> Option<Entry> {
+        self.tasks.entry(id)
     }
 
     /// The documents as they stand.
@@ -49,7 +49,7 @@ impl Tracker {
         let Ok(Some(event)) = Event::decode(envelope) else { return };
         let id = TaskId::of_log(envelope.key);
         let head = Head { seq: envelope.seq, revision: envelope.revision };
-        let before = self.tasks.remove(envelope.key);
+        let before = self.tasks.take(envelope.key);
         let entry = fold_event(before, envelope.key, head, event, &self.rules, None, &mut |_, _| {});
         self.tasks.insert(id, entry);
     }
@@ -71,7 +71,7 @@ impl Tracker {
             return None;
         }
         let id = TaskId::of_log(envelope.key);
-        let mut entry = self.tasks.remove(envelope.key);
+        let mut entry = self.tasks.take(envelope.key);
         let change = step(&mut entry, envelope.key, preamble, envelope, &self.rules);
         if let Some(entry) = entry {
             self.tasks.insert(id.clone(), entry);

@@ -1,4 +1,5 @@
-//! Every constant of format version 1 stands in the table of `format-spec/format.md`, with the value it has.
+//! Every constant of format version 1 stands in the table of `format-spec/format.md`, or of `format-spec/snapshot.md`, with
+//! the value it has.
 
 use std::collections::BTreeMap;
 
@@ -43,13 +44,14 @@ fn values() -> BTreeMap<&'static str, String> {
     values! {
         FORMAT LEVEL SEGMENT_MAGIC WORKSPACE_MAGIC STORE_MAGIC CONTROL_MAGIC SESSION_MAGIC
         SEGMENT_HEADER_LEN SEGMENT_CRC_AT STATE_PREPARED STATE_LIVE
-        FRAME_HEADER_LEN FRAME_ALIGN MAX_BODY MAX_BODY_CAP MAX_COUNT LAG_NONE
+        FRAME_HEADER_LEN FRAME_LINK_AT FRAME_ALIGN MAX_BODY MAX_BODY_CAP MAX_COUNT LAG_NONE
         KIND_IGNORABLE KIND_CONTROL KIND_COMMIT KIND_EPOCH KIND_SEAL KIND_MARK KIND_RECOVERY_MARK KIND_GAP
         EVENT_ELIDED EVENT_NOTHING PREAMBLE_OP_ID EVENT_IGNORABLE EVENT_BLOBS BLOB_MAX OP_ID_WINDOW
         CONTROL_LEN CONTROL_LAYOUT CONTROL_CRC_AT WORD_BOOT WORD_TAIL WORD_DURABLE WORD_DIRTY WORD_POISON
         WORD_FORMAT_GENERATION WORD_ACTIVE WORD_SNAPSHOT WORD_CHANGES WORD_LANES WORD_TARGETS WORD_HOLDER WORD_WANTED
         WORD_SLEEPERS WORD_RING
         CODEC_BINARY CONTROL_NONE CONTROL_WORDS META_LEN_MIN META_LEN_MAX STORE_META_LEN SEGMENT_SIZE
+        SNAPSHOT_MAGIC SNAPSHOT_FORMAT SNAPSHOT_HEADER_LEN SNAPSHOT_CRC_AT SNAPSHOT_BLOCK SNAPSHOT_EAGER SNAPSHOT_AFTER
     }
 }
 
@@ -76,7 +78,8 @@ fn rows(page: &str) -> BTreeMap<String, String> {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);
         let (Some(name), Some(value)) = (cells.next(), cells.next()) else { continue };
         let name = name.trim_matches('`');
-        if name.len() > 3 && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_') {
+        let is_name = name.len() > 3 && name.bytes().any(|b| b.is_ascii_uppercase());
+        if is_name && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_') {
             let before = rows.insert(name.to_owned(), normal(value));
             assert_eq!(before, None, "{name} has two rows");
         }
@@ -96,15 +99,16 @@ fn numbers_of_the_page_are_those_of_the_code() {
         assert!(values.contains_key(name), "{name} is not in this test's list");
     }
     assert_eq!(declared.len(), values.len());
-    let rows = rows(section(include_str!("../../format-spec/format.md")));
+    let mut rows = rows(section(include_str!("../../format-spec/format.md")));
+    rows.extend(super::spec_numbers::rows(include_str!("../../format-spec/snapshot.md")));
     for (name, value) in &values {
         let row = rows.get(*name);
-        assert_eq!(row, Some(value), "format.md has no row, or another value, for {name}");
+        assert_eq!(row, Some(value), "no page has a row, or one has another value, for {name}");
     }
     for name in rows.keys() {
         assert!(
             values.contains_key(name.as_str()),
-            "format.md has a row for {name}, which the code does not have"
+            "a page has a row for {name}, which the code does not have"
         );
     }
 }

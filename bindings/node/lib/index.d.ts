@@ -297,6 +297,18 @@ export interface Updates extends AsyncIterableIterator<Update> {
   readonly cursor: string | undefined
 }
 
+/** What compacting has come to. */
+export interface CompactReport {
+  /** How many segments are one now; 0 = there was nothing to gain. */
+  readonly segments: number
+  readonly bytesBefore: number
+  readonly bytesAfter: number
+  /** How many events are gone, each overwritten by later ones. */
+  readonly dropped: number
+  /** The last event below which some may be missing: streams that start there are told `trimmed`. */
+  readonly horizon: number | null
+}
+
 export interface Workspace<T extends TaskItem = TaskItem> {
   /** Its folder's name in the store. */
   readonly name: string
@@ -310,6 +322,11 @@ export interface Workspace<T extends TaskItem = TaskItem> {
   readonly onDidChangeHealth: Event<Health>
   /** Makes everything committed so far durable. */
   flush(options?: SignalOptions): Promise<void>
+  /**
+   * Writes a snapshot, and has old segments written anew, smaller, without what later events have overwritten. Others read
+   * and write meanwhile. Takes seconds for a large log; a signal keeps it from being begun.
+   */
+  compact(options?: SignalOptions): Promise<CompactReport>
   waitDurable(receipt: Receipt | string, options?: SignalOptions & { timeoutMs?: number }): Promise<void>
   health(): Health
   /** Finishes what is under way, syncs, and ends this handle. */

@@ -198,6 +198,13 @@ class Workspace {
     await this.#wire.job(signal, (job, cancellable) => this.#home.flush(job, cancellable), true)
   }
 
+  async compact(options) {
+    const signal = signalOf(options)
+    const report = await this.#wire.job(signal, (job, cancellable) => this.#home.compact(job, cancellable), true)
+    const { segments, bytes_before: bytesBefore, bytes_after: bytesAfter, dropped, horizon } = report
+    return { segments, bytesBefore, bytesAfter, dropped, horizon }
+  }
+
   async waitDurable(receipt, options = {}) {
     const { timeoutMs = 10_000, ...rest } = options
     if (!(timeoutMs >= 0)) throw new TypeError(`timeoutMs is to be a number of milliseconds, or Infinity, not ${String(timeoutMs)}`)

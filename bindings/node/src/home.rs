@@ -1,12 +1,13 @@
 //! One workspace, as one JavaScript environment has it.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use foldlog::task::{CommitOptions, Op};
 use foldlog::{Durability, Item, Patch, TaskId, Tasks};
 use foldlog_requests::json::{array, raw, text};
-use foldlog_requests::{Failure, Request, health, history, receipt, task};
+use foldlog_requests::{Failure, Request, compact, health, history, receipt, task};
 use napi::Either;
 use napi_derive::napi;
 
@@ -107,7 +108,7 @@ impl Home {
             let task = index.get(&id)?;
             let token = foldlog::Token { revision: task.revision, at: state.cursor_at(task.seq) };
             let same = usize::try_from(slot).is_ok_and(|slot| known.has(slot, token));
-            Some((!same).then(|| foldlog::Snapshot { task: Arc::clone(task), token }))
+            Some((!same).then(|| foldlog::Snapshot { task: task, token }))
         });
         match found.map_err(thrown)? {
             None => {
@@ -261,6 +262,18 @@ impl Home {
             lane.drain();
             tasks.workspace().flush()?;
             Ok("null".into())
+        })
+    }
+
+    /// Writes a snapshot and old segments anew; says what came of it.
+    #[napi(catch_unwind)]
+    pub fn compact(&self, job: f64, cancellable: bool) -> napi::Result<()> {
+        let lane = Arc::clone(&self.lane);
+        self.on(&WORKERS, job, cancellable, move |tasks| {
+            lane.drain();
+            let workspace = tasks.workspace();
+            let report = workspace.compact(&mut |_, _| ControlFlow::Continue(()))?;
+            Ok(compact::report(workspace.name(), report.as_ref()))
         })
     }
 

@@ -115,6 +115,24 @@ def test_buffered_is_durable_once_waited_for(tasks, workspace):
     assert tasks.patch("a", set={"tokensIn": 0}).durable
 
 
+def test_log_is_written_anew_and_says_the_same(tmp_path):
+    with foldlog.open_store(tmp_path / "store", segment_size=8 << 10) as store:
+        workspace = store.workspace("key:w")
+        assert workspace.compact()["segments"] == 0
+        workspace.tasks.create({"id": "a", "tokensIn": 0})
+        for n in range(600):
+            workspace.tasks.patch("a", set={"tokensIn": n}, durability="buffered")
+        before = workspace.tasks["a"]
+        report = workspace.compact()
+        assert report["segments"] > 3 and report["bytes_after"] * 4 < report["bytes_before"] and report["dropped"] > 300
+        assert workspace.tasks["a"] == before and before["tokensIn"] == 599
+    with foldlog.open_store(tmp_path / "store") as store:
+        workspace = store.workspace("key:w")
+        assert workspace.tasks["a"]["tokensIn"] == 599
+        with pytest.raises(foldlog.TrimmedError):
+            workspace.subscribe("start")
+
+
 def test_history_and_rules(tasks, workspace):
     tasks.create({"id": "a"})
     tasks.patch("a", set={"mode": "x"})

@@ -8,6 +8,7 @@
 //! [`orphans`] and [`health`] write answers, [`failure`] errors, all by the pieces of [`json`]. `docs/pipe.md` and `docs/cli.md` are the contract.
 
 pub mod changes;
+pub mod compact;
 pub mod document;
 pub mod event_json;
 #[cfg(test)]

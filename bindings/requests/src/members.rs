@@ -38,7 +38,7 @@ fn of(op: &str) -> Option<(&'static [&'static str], &'static [&'static str])> {
         "doc_get" | "doc_resolve" | "doc_history" => (&["name"], WHERE),
         "doc_list" => (&["prefix", "kind", "limit", "after"], WHERE),
         "doc_sync" => (&["name", "file", "kind"], WHERE),
-        "sessions" | "orphans" | "rules" | "check" | "health" | "flush" => (&[], WHERE),
+        "sessions" | "orphans" | "rules" | "check" | "health" | "flush" | "compact" => (&[], WHERE),
         "wait_durable" => (&["ticket", "timeout_ms"], WHERE),
         "subscribe" => (&["from", "durable"], WHERE),
         "unsubscribe" => (&["sub"], &[]),

@@ -1,5 +1,6 @@
 //! What each operation does, by the library's public calls alone.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use foldlog::Tasks;
@@ -8,6 +9,7 @@ use foldlog::document::Whence;
 use foldlog::store;
 use foldlog::task::{Op, TaskStore};
 
+use crate::compact;
 use crate::document;
 use crate::failure::Failure;
 use crate::health;
@@ -24,7 +26,7 @@ use crate::task;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Operations beside those that change tasks and those that follow; all of them, for `hello`.
-pub const READS: [&str; 21] = [
+pub const READS: [&str; 22] = [
     "hello",
     "workspaces",
     "sessions",
@@ -40,6 +42,7 @@ pub const READS: [&str; 21] = [
     "judge",
     "health",
     "flush",
+    "compact",
     "wait_durable",
     "doc_get",
     "doc_list",
@@ -256,6 +259,14 @@ impl Subject {
                     home.workspace().flush()?;
                 }
                 "{}".into()
+            }
+            "compact" => {
+                let mut all = Vec::new();
+                for home in self.homes(request)? {
+                    let report = home.workspace().compact(&mut |_, _| ControlFlow::Continue(()))?;
+                    all.push(compact::report(home.workspace().name(), report.as_ref()));
+                }
+                array(&all)
             }
             "wait_durable" => {
                 let ticket = request.ticket.as_deref().and_then(receipt::read_ticket);

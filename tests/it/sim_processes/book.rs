@@ -66,6 +66,9 @@ pub(super) struct Book {
     /// The most calls of its own that a commit took in the calm, buffered and otherwise, and the most at any time.
     pub(super) calm_calls: [u64; 2],
     pub(super) calls: u64,
+    /// How many snapshots were written, and how many processes have opened by one.
+    pub(super) snapshots: u64,
+    pub(super) by_snapshot: u64,
 }
 
 /// One schedule's shared notes. Their lock is held over no call.

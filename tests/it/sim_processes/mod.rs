@@ -17,7 +17,7 @@ use foldlog::vfs::sim::{
     CrashModel, End, Kill, Outcome, Plan, Profile, Program, Rng, SimMachine, SimProcess,
 };
 use foldlog::vfs::{Vfs, os::Os};
-use foldlog::{Durability, Status};
+use foldlog::{Durability, Options, Recovery, State, Status};
 use parking_lot::Mutex;
 
 use crate::simulated::{budget, log_of, open_on, options, paths, put, quick};
@@ -49,6 +49,8 @@ struct Sum {
     recovered: u64,
     rotations: u64,
     healed: u64,
+    snapshots: u64,
+    by_snapshot: u64,
     /// The most calls of a commit in the calm, buffered and synced, at any time, and the most steps of a survivor.
     calls: [u64; 4],
 }
@@ -64,6 +66,8 @@ impl Sum {
         self.recovered += other.recovered;
         self.rotations += other.rotations;
         self.healed += other.healed;
+        self.snapshots += other.snapshots;
+        self.by_snapshot += other.by_snapshot;
         for (most, now) in self.calls.iter_mut().zip(other.calls) {
             *most = now.max(*most);
         }
@@ -260,12 +264,24 @@ fn survive(machine: &SimMachine, book: &Notes, setup: &Setup, told: &mut Told) -
         return Err(format!("the survivor does not get through: {run}"));
     }
     let process = machine.process("auditor");
+    let hash = |options: Options| {
+        let (_store, workspace) = open_on(&process, options.read_only(true)).map_err(|e| e.to_string())?;
+        workspace.read(State::hash).map_err(|e| e.to_string())
+    };
+    // By the newest snapshot, if there is one, and by none.
+    if !book.lock().beyond
+        && hash(setup.options.clone())? != hash(setup.options.clone().recovery(Recovery::Salvage))?
+    {
+        return Err("the snapshot says something else than the log".into());
+    }
     let (items, walk) = log_of(&process).map_err(|e| e.to_string())?;
     told.sum.recovered += walk.segments.iter().filter(|s| s.header.generation > 0).count() as u64;
     told.sum.rotations += walk.segments.len() as u64 - 1;
     told.sum.healed += process.list(&paths(&process).quarantine()).map_err(|e| e.to_string())?.len() as u64;
     let book = book.lock();
     told.sum.commits += book.acks.len() as u64;
+    told.sum.snapshots += book.snapshots;
+    told.sum.by_snapshot += book.by_snapshot;
     told.sum.calls = [book.calm_calls[0], book.calm_calls[1], book.calls, run.steps];
     if let Some(damage) = walk.damage.or(walk.too_new).filter(|_| !book.beyond) {
         return Err(format!("crashes alone have left damage: {damage}"));
@@ -353,9 +369,22 @@ fn killed_stopped_and_cut_off_processes_keep_every_promise() {
     let (sum, failed) = total.into_inner();
     let seconds = Os.monotonic().saturating_sub(start).as_secs_f64();
     let ran = next.into_inner();
-    let Sum { steps, kills, cuts, recut, calms, commits, recovered, rotations, healed, calls } = sum;
+    let Sum {
+        steps,
+        kills,
+        cuts,
+        recut,
+        calms,
+        commits,
+        recovered,
+        rotations,
+        healed,
+        snapshots,
+        by_snapshot,
+        calls,
+    } = sum;
     println!(
-        "{ran} schedules in {seconds:.0} s ({:.0}/s): {steps} steps, {kills} kills, {cuts} power cuts and {recut} recoveries under fire, {calms} calms, {commits} commits acknowledged, {recovered} recoveries, {rotations} rotations, {healed} files in quarantine; most calls of a commit in the calm {} buffered, {} synced, {} at any time; {} of a survivor",
+        "{ran} schedules in {seconds:.0} s ({:.0}/s): {steps} steps, {kills} kills, {cuts} power cuts and {recut} recoveries under fire, {calms} calms, {commits} commits acknowledged, {recovered} recoveries, {rotations} rotations, {healed} files in quarantine, {snapshots} snapshots and {by_snapshot} opened by one; most calls of a commit in the calm {} buffered, {} synced, {} at any time; {} of a survivor",
         ran as f64 / seconds,
         calls[0],
         calls[1],
@@ -368,7 +397,13 @@ fn killed_stopped_and_cut_off_processes_keep_every_promise() {
     // A test that kills nobody proves nothing.
     assert!(kills * 2 > ran && cuts * 4 > ran && commits > ran * 4, "the schedules have become tame");
     assert!(
-        rotations * 8 > ran && recovered * 100 > ran && healed > 0 && calms * 4 > ran && recut * 16 > ran,
+        rotations * 8 > ran
+            && recovered * 100 > ran
+            && healed > 0
+            && calms * 4 > ran
+            && recut * 16 > ran
+            && snapshots * 4 > ran
+            && by_snapshot * 8 > ran,
         "the schedules have become tame"
     );
 }

@@ -213,6 +213,13 @@ impl Session<'_> {
         }
     }
 
+    fn snapshot(&self) {
+        match self.workspace.snapshot() {
+            Ok(written) => self.book.lock().snapshots += u64::from(written.is_some()),
+            Err(e) => assert!(expected(&e, self.book), "{} writes a snapshot: {e}", self.who),
+        }
+    }
+
     fn tick(&self) {
         if let Err(e) = self.workspace.tick() {
             assert!(expected(&e, self.book), "{} ticks: {e}", self.who);
@@ -252,7 +259,11 @@ pub(super) fn try_open(
 ) -> Option<(Store, Workspace)> {
     for _ in 0..6 {
         match open_on(process, options.clone()) {
-            Ok(opened) => return Some(opened),
+            Ok(opened) => {
+                let by_snapshot = opened.1.log().cached(|state| state.snapshot().is_some()).unwrap();
+                book.lock().by_snapshot += u64::from(by_snapshot);
+                return Some(opened);
+            }
             Err(e) => {
                 let missing = matches!(e.kind(), ErrorKind::NotFound { .. });
                 assert!(expected(&e, book) || missing, "{who} opens: {e}");
@@ -283,7 +294,13 @@ pub(super) fn writer(book: &Notes, process: &SimProcess, seed: u64, setup: &Setu
         let Some((store, workspace)) = try_open(book, &who, process, &setup.options) else { return };
         let mut session = Session { book, process, who: &who, workspace: &workspace, tickets: Vec::new() };
         let (mut last, mut n) = (0, 0);
+        // A dice of its own, so that all else goes as it went before there were any.
+        let mut snaps = Rng::new(seed ^ 0x5A4B_0000 ^ life);
+        let takes_snapshots = snaps.chance(1, 2);
         for _ in 0..2 + rng.below(8) {
+            if takes_snapshots && snaps.chance(1, 5) {
+                session.snapshot();
+            }
             match rng.below(14) {
                 0 => look(book, &who, &workspace, &mut last),
                 1 => session.flush(),

@@ -116,6 +116,12 @@ pub(crate) enum Verb {
     /// Takes the current folder's workspace if --workspace is not given. Without --apply it writes nothing. With it the
     /// damaged bytes go to the workspace's quarantine first; nothing is deleted that is not kept there.
     Repair(Repair),
+    /// Write a snapshot and rewrite old segments smaller, without what later events have overwritten
+    ///
+    /// Takes all workspaces if --workspace is not given. Nothing is changed unless what was written comes to the same state.
+    /// Others may read and write meanwhile; what is new stays as it is, so a second run may gain more. Ctrl-C leaves a
+    /// workspace as it was.
+    Compact,
     /// Print figures of each workspace, and the total last; writes nothing
     Stats,
     /// Try whether locks, writes and syncs do on the file system of DIR what foldlog relies on

@@ -20,7 +20,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Documents", &["doc"]),
     ("Who runs what", &["who", "attach", "abandon"]),
     ("For programs", &["pipe"]),
-    ("Look after a store", &["dump", "verify", "repair", "stats", "selftest"]),
+    ("Look after a store", &["dump", "verify", "repair", "compact", "stats", "selftest"]),
     ("Look after this program", &["completions", "man", "help"]),
 ];
 

@@ -6,6 +6,7 @@
 //! [`table`] and [`escape`] (what people see). What `--json` prints, and what [`pipe`] reads, is `foldlog_requests`.
 
 mod args;
+mod compact;
 mod decoded;
 mod demo;
 mod doc;
@@ -91,6 +92,7 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Verify => verify::run(global, out),
         Verb::Repair(verb) if verb.orphans => orphans::run(global, verb.apply, out),
         Verb::Repair(verb) => repair::run(global, verb, out),
+        Verb::Compact => compact::run(global, out),
         Verb::Stats => stats::run(global, out),
         Verb::Selftest(verb) => selftest::run(verb, out),
         Verb::SelftestWorker(verb) => selftest::worker::run(verb, out),

@@ -54,7 +54,11 @@ pub(crate) fn run(global: &Global, verb: &Repair, out: &mut Out) -> Result<Exit,
     }
     drop(reader);
     // Repair moves frames; what their events mean is none of its business, and none of them may be lost for that.
-    let options = Options::default().create(false).label("foldlog repair").vocabulary(Vocabulary::all());
+    let options = Options::default()
+        .create(false)
+        .label("foldlog repair")
+        .vocabulary(Vocabulary::all())
+        .snapshot_after(u64::MAX);
     let store = Store::open(&root, options)?;
     let workspace = store.workspace_named(&name)?;
     let report = match workspace.log().repair() {
@@ -85,7 +89,11 @@ fn recover(
         return Ok(Exit::Damaged);
     }
     drop(reader);
-    let options = Options::default().create(false).label("foldlog repair").vocabulary(Vocabulary::all());
+    let options = Options::default()
+        .create(false)
+        .label("foldlog repair")
+        .vocabulary(Vocabulary::all())
+        .snapshot_after(u64::MAX);
     let store = Store::open(root, options)?;
     let workspace = store.workspace_named(name)?;
     workspace.log().repair()?;

@@ -497,6 +497,14 @@ class Workspace:
         """Makes everything durable that was committed so far, by whomever."""
         self._request("flush", {})
 
+    def compact(self) -> Dict[str, Any]:
+        """Writes a snapshot, and has old segments written anew, smaller, without what later events have overwritten: ``{"segments",
+        "bytes_before", "bytes_after", "dropped", "horizon"}``, with 0 segments where there was nothing to gain.
+
+        Others read and write meanwhile. Takes seconds for a large log. Subscriptions from below ``horizon`` are told
+        :class:`TrimmedError`."""
+        return cast(Dict[str, Any], self._request("compact", {})[0])
+
     def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
         """Waits until a commit is durable; :class:`NotDurableError` if it is not within ``timeout`` seconds."""
         self._native.wait_durable(receipt.ticket, timeout)

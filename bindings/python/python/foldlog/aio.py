@@ -123,6 +123,10 @@ class AsyncWorkspace:
         """As :meth:`foldlog.Workspace.flush`."""
         await self._store._run(self.workspace.flush)
 
+    async def compact(self) -> Dict[str, Any]:
+        """As :meth:`foldlog.Workspace.compact`."""
+        return await self._store._run(self.workspace.compact)
+
     async def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
         """As :meth:`foldlog.Workspace.wait_durable`."""
         await self._store._run(self.workspace.wait_durable, receipt, timeout)

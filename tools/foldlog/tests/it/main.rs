@@ -8,6 +8,7 @@
 
 mod cli_bad_input;
 mod cli_change;
+mod cli_compact;
 mod cli_demo;
 mod cli_doc;
 mod cli_dump;
