@@ -6,6 +6,7 @@
 //! of a file can be there without an earlier one, a file can be long and full of zeros, and a name can be on disk
 //! before the bytes it stands for.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::rng::Rng;
 
 /// More page boundaries than this between an old and a new length are sampled.
 const LENGTHS_BETWEEN: u64 = 16;
-/// More un-synced name operations than this are never enumerated, only sampled.
+/// More un-synced name operations than this are never enumerated, only sampled. A set of them is the bits of a `u32`.
 const NAMES_ENUMERATED: usize = 24;
 
 /// The power cuts that a [`DiskState`] can suffer: an iterator over the disks that boot afterwards.
@@ -128,7 +129,35 @@ struct Space {
     /// For each name operation, the earlier ones it needs.
     needs: Vec<Vec<usize>>,
     /// All allowed sets of name operations, where they can be listed.
-    sets: Option<Vec<Vec<bool>>>,
+    sets: Option<Sets>,
+}
+
+/// Sets of name operations, each a combination that a power cut may leave.
+#[derive(Debug)]
+enum Sets {
+    /// The first none, one, two … of so many.
+    Prefixes(usize),
+    /// Bit `i` = operation `i` is in it. There may be tens of thousands for every call of a program.
+    Masks(Vec<u32>),
+}
+
+impl Sets {
+    fn len(&self) -> usize {
+        match self {
+            Sets::Prefixes(ops) => ops + 1,
+            Sets::Masks(masks) => masks.len(),
+        }
+    }
+
+    /// One of them, as a flag for each of so many operations.
+    fn get(&self, index: usize, ops: usize) -> Option<Vec<bool>> {
+        match self {
+            Sets::Prefixes(last) => (index <= *last).then(|| (0..ops).map(|i| i < index).collect()),
+            Sets::Masks(masks) => {
+                masks.get(index).map(|mask| (0..ops).map(|i| mask & (1 << i) != 0).collect())
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -145,10 +174,21 @@ struct FileSpace {
 #[derive(Debug)]
 struct PieceSpace {
     index: u64,
+    /// What was written there, oldest first: the durable one, then the un-synced ones.
+    versions: Vec<Arc<[u8]>>,
     /// What the piece may read as, oldest first. Torn ones lie between the two they are made of.
-    contents: Vec<Arc<[u8]>>,
+    contents: Vec<Content>,
     /// Which of `contents` are whole.
     whole: Vec<usize>,
+}
+
+/// What a piece may read as. Few of the torn ones are ever chosen, so none is put together before.
+#[derive(Clone, Copy, Debug)]
+struct Content {
+    /// Which of the versions it starts with.
+    version: usize,
+    /// Where the version before goes on; `None` = it is whole.
+    cut: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -175,26 +215,23 @@ impl Space {
         space
     }
 
-    fn list_sets(&self, order: NameOrder) -> Option<Vec<Vec<bool>>> {
+    fn list_sets(&self, order: NameOrder) -> Option<Sets> {
         const SETS_MAX: usize = 1 << 16;
         let n = self.ops.len();
         if order == NameOrder::Journal {
-            return Some((0..=n).map(|k| (0..n).map(|i| i < k).collect()).collect());
+            return Some(Sets::Prefixes(n));
         }
         if n > NAMES_ENUMERATED {
             return None;
         }
-        let mut sets: Vec<Vec<bool>> = vec![Vec::new()];
-        for needs in &self.needs {
-            let with = |set: &Vec<bool>| needs.iter().all(|&j| set.get(j) == Some(&true));
-            let mut longer = Vec::new();
-            for mut set in sets {
-                if with(&set) {
-                    let mut taken = set.clone();
-                    taken.push(true);
-                    longer.push(taken);
+        let mut sets = vec![0];
+        for (i, needs) in self.needs.iter().enumerate() {
+            let needs: u32 = needs.iter().map(|j| 1 << j).sum();
+            let mut longer = Vec::with_capacity(sets.len() * 2);
+            for set in sets {
+                if set & needs == needs {
+                    longer.push(set | 1 << i);
                 }
-                set.push(false);
                 longer.push(set);
             }
             sets = longer;
@@ -202,7 +239,7 @@ impl Space {
                 return None;
             }
         }
-        Some(sets)
+        Some(Sets::Masks(sets))
     }
 
     fn count(&self) -> Option<u128> {
@@ -221,8 +258,8 @@ impl Space {
         for ((file, pieces), length) in self.files.iter().zip(&choice.pieces).zip(&choice.lengths) {
             let mut image = file.durable.clone();
             for (piece, &pick) in file.pieces.iter().zip(pieces) {
-                if let Some(bytes) = piece.contents.get(pick) {
-                    image.put_piece(piece.index, bytes);
+                if let Some(bytes) = piece.read_as(pick) {
+                    image.put_piece(piece.index, &bytes);
                 }
             }
             image.cut_to(file.lengths.get(*length).copied().unwrap_or(file.durable.len()));
@@ -448,26 +485,34 @@ fn between(had: Vec<u64>) -> Vec<u64> {
 }
 
 impl PieceSpace {
-    fn new(index: u64, old: Arc<[u8]>, versions: Vec<Arc<[u8]>>, torn: Option<usize>) -> Self {
-        let mut contents = vec![old];
+    fn new(index: u64, old: Arc<[u8]>, newer: Vec<Arc<[u8]>>, torn: Option<usize>) -> Self {
+        let mut versions = vec![old];
+        versions.extend(newer);
+        let mut contents = vec![Content { version: 0, cut: None }];
         let mut whole = vec![0];
-        for new in versions {
-            let last = contents.last().cloned().unwrap_or_default();
-            if let Some(step) = torn {
-                for cut in (step..new.len()).step_by(step) {
-                    let head = new.get(..cut).unwrap_or_default();
-                    let tail = last.get(cut..).unwrap_or_default();
-                    if last.get(..cut) != Some(head) && new.get(cut..) != Some(tail) {
-                        let mut bytes = head.to_vec();
-                        bytes.extend_from_slice(tail);
-                        contents.push(bytes.into());
-                    }
-                }
+        for (before, pair) in versions.windows(2).enumerate() {
+            let version = before + 1;
+            if let ([last, new], Some(step)) = (pair, torn) {
+                let differs = |(a, b): (&u8, &u8)| a != b;
+                let first = last.iter().zip(new.iter()).position(differs).unwrap_or(new.len());
+                let end = last.iter().zip(new.iter()).rposition(differs).unwrap_or(0);
+                // A cut elsewhere leaves one of the two.
+                let cuts = (step..=end).step_by(step).filter(|&cut| cut > first);
+                contents.extend(cuts.map(|cut| Content { version, cut: Some(cut) }));
             }
             whole.push(contents.len());
-            contents.push(new);
+            contents.push(Content { version, cut: None });
         }
-        PieceSpace { index, contents, whole }
+        PieceSpace { index, versions, contents, whole }
+    }
+
+    /// The bytes of one of its contents.
+    fn read_as(&self, pick: usize) -> Option<Cow<'_, [u8]>> {
+        let Content { version, cut } = *self.contents.get(pick)?;
+        let new = self.versions.get(version)?;
+        let Some(cut) = cut else { return Some(Cow::Borrowed(new)) };
+        let last = self.versions.get(version.checked_sub(1)?)?;
+        Some(Cow::Owned([new.get(..cut)?, last.get(cut..)?].concat()))
     }
 }
 
@@ -488,7 +533,7 @@ impl Digits {
             .files
             .iter()
             .flat_map(|f| f.pieces.iter().map(|p| p.contents.len()).chain(std::iter::once(f.lengths.len())));
-        files.chain(space.sets.as_ref().map(Vec::len))
+        files.chain(space.sets.as_ref().map(Sets::len))
     }
 
     fn choice(&self, space: &Space) -> Option<Choice> {
@@ -501,7 +546,7 @@ impl Digits {
             choice.pieces.push(digits.by_ref().take(file.pieces.len()).collect());
             choice.lengths.push(digits.next()?);
         }
-        choice.names = space.sets.as_ref()?.get(digits.next()?)?.clone();
+        choice.names = space.sets.as_ref()?.get(digits.next()?, space.ops.len())?;
         Some(choice)
     }
 
