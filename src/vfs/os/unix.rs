@@ -32,6 +32,7 @@ pub(super) struct UnixFile {
     file: Option<File>,
     lock: Option<Lock>,
     /// What `fstat` called its device; an open file never changes it.
+    #[cfg(target_os = "linux")]
     device: u64,
     /// Opened as [`Open::Append`].
     appends: bool,
@@ -44,6 +45,20 @@ struct Lock {
 }
 
 impl UnixFile {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_variables, reason = "only `statx` does not say the device")
+    )]
+    fn opened(file: File, lock: Option<Lock>, device: u64, appends: bool) -> UnixFile {
+        UnixFile {
+            file: Some(file),
+            lock,
+            #[cfg(target_os = "linux")]
+            device,
+            appends,
+        }
+    }
+
     /// The file, unless a fork has closed it.
     pub(super) fn file(&self) -> io::Result<&File> {
         if self.lock.as_ref().is_some_and(|lock| !lock.registered.is_ours()) {
@@ -163,7 +178,7 @@ fn sync(file: &File, how: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
 pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
     if !how.is_lock() {
         let (file, device) = open_once(path, how)?;
-        return Ok(UnixFile { file: Some(file), lock: None, device, appends: how == Open::Append });
+        return Ok(UnixFile::opened(file, None, device, how == Open::Append));
     }
     let mut made: Option<Stat> = None;
     let (file, registered) = fork::open_registered(|again| {
@@ -178,7 +193,7 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
     })?;
     let device = made.map_or(0, |stat| stat.id.device);
     let lock = Some(Lock { registered, held: AtomicBool::new(false) });
-    Ok(UnixFile { file: Some(file), lock, device, appends: false })
+    Ok(UnixFile::opened(file, lock, device, false))
 }
 
 /// The file, and its device.
