@@ -125,6 +125,20 @@ pub(crate) fn hear() -> String {
     }
 }
 
+/// Starts a process. Wine, under load, has refused to with `ERROR_INTERNAL_ERROR`: that is what its `CreateProcess` says
+/// where the new process has gone before it came to its own code, so none of a worker has run and another try is no second
+/// worker. It is tried again a few times; no other failure is, and none on another system.
+fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    const INTERNAL_ERROR: i32 = 1359;
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            Err(e) if cfg!(windows) && e.raw_os_error() == Some(INTERNAL_ERROR) && tries < 5 => tries += 1,
+            started => return started,
+        }
+    }
+}
+
 /// The test's side: a process that is killed at the latest when this is dropped.
 pub(crate) struct Worker {
     pub(crate) name: String,
@@ -143,15 +157,16 @@ impl Worker {
         let mut words: Vec<std::ffi::OsString> = wrapper.iter().map(Into::into).collect();
         words.push(exe.into());
         let name = format!("{role} {}", args.join(" "));
-        let mut child = Command::new(&words[0])
+        let mut command = Command::new(&words[0]);
+        command
             .args(&words[1..])
             .args(["--exact", "worker::entry", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(ARGS, args.join("\u{1f}"))
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|e| panic!("cannot start {name} by {words:?}: {e}"));
+            .stdout(Stdio::piped());
+        let mut child =
+            spawn(&mut command).unwrap_or_else(|e| panic!("cannot start {name} by {words:?}: {e}"));
         let (send, lines) = channel();
         let out = std::io::BufReader::new(child.stdout.take().unwrap());
         // Ends with the pipe; bytes after the last whole line are a killed worker's.

@@ -20,14 +20,9 @@ struct Following {
 
 impl Following {
     fn start(fixture: &Fixture, words: &[&str]) -> Following {
-        let mut child = command()
-            .arg("--store")
-            .arg(fixture.root())
-            .args(words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = command();
+        command.arg("--store").arg(fixture.root()).args(words);
+        let mut child = crate::support::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let out: BufReader<ChildStdout> = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -125,13 +120,9 @@ fn dump_of_a_damaged_log_ends_with_the_damage() {
 fn closed_stdout_ends_it() {
     let fixture = Fixture::small();
     let workspace = fixture.workspace("one", options());
-    let mut child = command()
-        .arg("--store")
-        .arg(fixture.root())
-        .args(["dump", "--follow"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = command();
+    command.arg("--store").arg(fixture.root()).args(["dump", "--follow"]);
+    let mut child = crate::support::spawn(command.stdout(Stdio::piped()));
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     assert!(out.read_line(&mut line).unwrap() > 0);

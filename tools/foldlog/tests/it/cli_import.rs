@@ -227,7 +227,7 @@ fn ctrl_c_stops_between_batches_and_the_next_run_goes_on() {
     is_locked.recv().unwrap();
     let mut command = crate::support::command();
     command.arg("--store").arg(fixture.root()).args(["import", "--workspace", "key:mine"]).arg(&root);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = crate::support::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let begun = std::time::Instant::now();
     while !store.store().live_sessions().unwrap().iter().any(|info| info.label.contains("import")) {
         assert!(begun.elapsed().as_secs() < 60, "the import never opened the store");

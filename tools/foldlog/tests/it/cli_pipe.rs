@@ -18,7 +18,7 @@ impl Client {
     fn of(fixture: &Fixture, words: &[&str]) -> Client {
         let mut command = command();
         command.arg("--store").arg(fixture.root()).arg("pipe").args(words);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = crate::support::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Client { child, stdin, stdout }
     }

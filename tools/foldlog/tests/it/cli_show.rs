@@ -87,8 +87,8 @@ fn people_see_fields_aligned_and_large_values_shortened() {
 fn pipe(command: &mut std::process::Command, text: &str) -> crate::support::Run {
     use std::io::Write as _;
     use std::process::Stdio;
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = crate::support::spawn(command);
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     crate::support::Run::of(&child.wait_with_output().unwrap()).ends(0)
 }

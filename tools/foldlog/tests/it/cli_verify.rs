@@ -16,9 +16,8 @@ fn healthy_store_is_fine() {
 #[test]
 fn store_may_be_named_by_the_environment() {
     let fixture = Fixture::small();
-    let output =
-        crate::support::command().arg("verify").env("FOLDLOG_STORE", fixture.root()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
+    let mut command = crate::support::command();
+    crate::support::start(command.arg("verify").env("FOLDLOG_STORE", fixture.root())).ends(0);
     foldlog(["verify", "--json"]).fails(2, "usage");
 }
 

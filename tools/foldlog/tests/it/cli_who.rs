@@ -16,7 +16,7 @@ impl Holder {
     fn of(fixture: &Fixture, id: &str) -> Holder {
         let mut command = command();
         command.arg("--store").arg(fixture.root()).args(["--json", "attach", id]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = crate::support::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).expect(&line);

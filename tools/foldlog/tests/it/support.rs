@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
 use foldlog::{
@@ -72,15 +72,25 @@ pub(crate) fn foldlog<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item =
     start(command().args(words))
 }
 
-/// Runs a command to its end. Wine, under load, has refused to start a process with an internal error (1359): that is
-/// tried again a few times; no other failure is.
+/// Runs a command to its end.
 pub(crate) fn start(command: &mut Command) -> Run {
+    Run::of(&started(command, Command::output))
+}
+
+/// Starts a command whose pipes the test holds.
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    started(command, Command::spawn)
+}
+
+/// Wine, under load, has refused to start a process with an internal error (1359), which says that none of the process has
+/// run: that is tried again a few times; no other failure is, and none on another system.
+fn started<T>(command: &mut Command, start: impl Fn(&mut Command) -> std::io::Result<T>) -> T {
     const INTERNAL_ERROR: i32 = 1359;
     let mut tries = 0;
     loop {
-        match command.output() {
-            Ok(output) => return Run::of(&output),
-            Err(e) if e.raw_os_error() == Some(INTERNAL_ERROR) && tries < 5 => tries += 1,
+        match start(command) {
+            Ok(done) => return done,
+            Err(e) if cfg!(windows) && e.raw_os_error() == Some(INTERNAL_ERROR) && tries < 5 => tries += 1,
             Err(e) => panic!("{command:?} does not start: {e}"),
         }
     }
