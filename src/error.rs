@@ -308,6 +308,15 @@ pub enum ErrorKind {
         /// What did not hold still.
         what: String,
     },
+    /// Something stands where a copy of a store was to be made. It was not touched: nothing is ever made over what is there.
+    #[error("the place is taken: {what}")]
+    Occupied {
+        /// What stands there, and who uses it.
+        what: String,
+    },
+    /// The caller has ended what was being done. What had been made of it was removed again.
+    #[error("cancelled")]
+    Cancelled,
     /// No space (or quota) left. What was acknowledged before stands; writing works again once there is room.
     #[error("no space left on the device")]
     NoSpace,
@@ -379,6 +388,8 @@ impl ErrorKind {
         ErrorKind::LocksDoNotExclude => "locks-do-not-exclude",
         ErrorKind::NotYet => "not-yet",
         ErrorKind::Unstable { .. } => "unstable",
+        ErrorKind::Occupied { .. } => "occupied",
+        ErrorKind::Cancelled => "cancelled",
         ErrorKind::NoSpace => "no-space",
         ErrorKind::Permission => "permission",
         ErrorKind::Io => "io",
@@ -474,6 +485,10 @@ impl ErrorKind {
             ErrorKind::Unstable { .. } => {
                 "retry once the program that writes there is idle or closed; if nobody writes there, the named file is damaged"
             }
+            ErrorKind::Occupied { .. } => {
+                "name a folder that is absent or empty; a store that is no longer wanted is to be moved away first, by whoever knows that"
+            }
+            ErrorKind::Cancelled => "nothing; do it again if it is wanted after all",
             ErrorKind::NoSpace => "free some space; the store resumes by itself",
             ErrorKind::Permission => "check owner and mode of the file; foldlog changes neither",
             ErrorKind::Io => "check the disk and the system log",

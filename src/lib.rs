@@ -35,10 +35,11 @@ pub use log::envelope::{Key, KeyKind};
 pub use log::finding::{Finding, Severity};
 pub use log::{
     BlobId, Conflict, Consistency, ControlUse, Cursor, DeliveredEvent, Delivery, Draft, Durability, Expect,
-    Feed, Health, Housekeeping, KeepLock, KeyState, Log, Mapping, NewEvent, OpId, OpenReport, Receipt,
-    Recovery, Revision, Seq, Since, State, Status, Subscription, Vocabulary, Waker, Wakings,
+    Feed, Health, Housekeeping, KeepLock, KeyState, Link, Log, Mapping, NewEvent, OpId, OpenReport, Phase,
+    Progress, Receipt, Recovery, Revision, Seq, Since, State, Status, Subscription, Vocabulary, Waker,
+    Wakings,
 };
-pub use store::{Options, Place, Store, Workspace};
+pub use store::{CopyOptions, CopyReport, Options, Place, Store, Workspace, WorkspaceCopy};
 pub use task::{
     CommitOptions, Committed, DocumentExpect, Op, Snapshot, TaskChange, TaskChanges, TaskCommit, TaskExpect,
     TaskStore, TaskUpdate, Tasks, TasksView, Token,

@@ -256,6 +256,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("kept", Event::SourceKept { source: "s".into(), record: Value::from("{") }),
         ("rules", Event::RulesSet(StatusTable::default())),
         ("bound", Event::WorkspaceBound(Binding::Path("/p".into()))),
+        ("backup", Event::BackedUp { target: "/b".into(), covers: Seq(9) }),
         ("session", Event::SessionStarted { label: "l".into(), version: "v".into(), pid: 1 }),
     ]
 }

@@ -199,6 +199,14 @@ pub(super) struct DocumentMirroredV1<'a> {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+pub(super) struct BackedUpV1<'a> {
+    /// The folder of the backup.
+    pub(super) target: &'a str,
+    /// The last event that is in it.
+    pub(super) covers: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SessionStartedV1<'a> {
     pub(super) label: &'a str,
     pub(super) version: &'a str,

@@ -81,6 +81,8 @@ kinds! {
     PINNED = 81 v 0 "pinned";
     /// Reserved: a task's bytes were removed from every file.
     PURGED = 82 v 0 "purged";
+    /// The workspace was backed up.
+    BACKED_UP = 83 v 1 "backed-up";
     /// Reserved: the hash of a mirror that is about to be written.
     MIRRORED = 88 v 0 "mirrored";
     /// Reserved: an edit of a mirror by others.

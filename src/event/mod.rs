@@ -28,9 +28,9 @@ pub use status::{By, Status, StatusTable};
 pub use value::Value;
 
 use crate::log::envelope::Envelope;
-use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent, Revision};
+use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent, Revision, Seq};
 use body::{
-    AbandonedV1, AttachedV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1,
+    AbandonedV1, AttachedV1, BackedUpV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1,
     DocumentDeletedV1, DocumentMirroredV1, DocumentPatchedV1, DocumentPutV1, FieldV1, FinishedV1, ImportedV1,
     LinkedV1, NameV1, PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1,
     WorkspaceBoundV1,
@@ -175,6 +175,13 @@ pub enum Event {
     DocumentDeleted,
     /// What a file that mirrors a document holds, or is about to hold.
     DocumentMirrored(Mirrored),
+    /// The workspace was backed up.
+    BackedUp {
+        /// The folder of the backup.
+        target: Arc<str>,
+        /// The last event that is in it.
+        covers: Seq,
+    },
     /// A process began to write; the key names its session.
     SessionStarted {
         /// What it calls itself.
@@ -423,6 +430,10 @@ impl Event {
                         .map(|all| all.into_iter().map(|(name, hash)| (name.into(), hash)).collect()),
                 })
             }
+            kinds::BACKED_UP => {
+                let BackedUpV1 { target, covers } = whole(b)?;
+                Event::BackedUp { target: target.into(), covers: Seq(covers) }
+            }
             kinds::SESSION_STARTED => {
                 let SessionStartedV1 { label, version, pid } = whole(b)?;
                 Event::SessionStarted { label: label.into(), version: version.into(), pid }
@@ -468,6 +479,7 @@ impl Event {
             Event::DocumentPatched(_) => kinds::DOCUMENT_PATCHED,
             Event::DocumentDeleted => kinds::DOCUMENT_DELETED,
             Event::DocumentMirrored(_) => kinds::DOCUMENT_MIRRORED,
+            Event::BackedUp { .. } => kinds::BACKED_UP,
             Event::SessionStarted { .. } => kinds::SESSION_STARTED,
         }
     }
@@ -558,6 +570,7 @@ impl Event {
                         .map(|all| all.iter().map(|(name, hash)| (&**name, *hash)).collect()),
                 })
             }
+            Event::BackedUp { target, covers } => encode(&BackedUpV1 { target, covers: covers.0 }),
             Event::SessionStarted { label, version, pid } => {
                 encode(&SessionStartedV1 { label, version, pid: *pid })
             }
@@ -566,7 +579,7 @@ impl Event {
             Event::SourceKept { .. } | Event::RulesSet(_) | Event::DocumentMirrored(_) => {
                 NewEvent::record(kind, 1, key, body)
             }
-            Event::WorkspaceBound(_) | Event::SessionStarted { .. } => {
+            Event::WorkspaceBound(_) | Event::BackedUp { .. } | Event::SessionStarted { .. } => {
                 NewEvent::record(kind, 1, key, body).ignorable()
             }
             _ => NewEvent::state(kind, 1, key, body),

@@ -66,6 +66,7 @@ fn samples() -> Vec<Event> {
         Event::WorkspaceBound(Binding::None),
         Event::WorkspaceBound(Binding::Path("/home/me/p".into())),
         Event::WorkspaceBound(Binding::Key("intellij".into())),
+        Event::BackedUp { target: "/media/backup/2026-11-30".into(), covers: Seq(300) },
         Event::SessionStarted { label: "VS Code".into(), version: "0.1.0".into(), pid: 7 },
         Event::Attached(Fence { number: 3, session: 0x0123_4567_89AB_CDEF }),
         Event::Detached { fence: 3 },

@@ -242,6 +242,24 @@ pub(crate) fn read(vfs: &dyn Vfs, paths: &Paths, id: &BlobId) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
+/// What keeps a blob from being read, as a finding; `seq` names the first event that names it.
+pub(crate) fn finding(error: &Error, seq: u64) -> Finding {
+    let kind = error.kind();
+    let (severity, code, remedy) = match kind {
+        ErrorKind::Damaged(finding) => return Finding { seq: Some(seq), ..(**finding).clone() },
+        ErrorKind::BlobMissing { .. } => {
+            (Severity::Damage, "blob-missing", "bring the file back from a copy; the log itself is whole")
+        }
+        ErrorKind::Foreign { .. } => {
+            (Severity::Damage, "blob-foreign", "put the file itself there; nothing else is followed or read")
+        }
+        // It may be there, whole.
+        kind => (Severity::Error, "blob-unreadable", kind.remedy()),
+    };
+    let (file, message) = (error.path().into(), error.to_string());
+    Finding { severity, code, file, offset: None, seq: Some(seq), message, remedy }
+}
+
 /// Compares what is there with what is to be there; syncs it if it is whole, since it may have been copied there.
 fn look_for(vfs: &dyn Vfs, path: &Path, content: &[u8]) -> io::Result<There> {
     let file = match vfs.open(path, Open::Write) {

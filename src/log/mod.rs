@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+pub(crate) mod backup;
 mod batch;
 pub(crate) mod blobs;
 pub(crate) mod bytes;
@@ -50,6 +51,7 @@ mod subscribe;
 mod sync;
 mod view;
 
+pub use backup::{Link, Phase, Progress, Volume};
 pub use blobs::BlobId;
 pub use compact::{CompactReport, Effect, Progress};
 pub use control::{ControlUse, Mapping};

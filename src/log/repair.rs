@@ -14,7 +14,7 @@ use super::finding::Finding;
 use super::format::{FRAME_ALIGN, LAG_NONE};
 use super::frame::{FrameHeader, FrameKind, encode_with, frame_len};
 use super::lock::{LockFile, Rank};
-use super::publish::publish;
+use super::publish::{publish, write_new};
 use super::quarantine::{Cause, Note, set_aside};
 use super::reader::{self, Reach, Walk, Walked};
 use super::rotate::{new_segment_id, plain_header, writer_version};
@@ -22,7 +22,7 @@ use super::scan::{self, Content, Position, Scanner, Stop};
 use super::segment::{SegmentHeader, SegmentState};
 use super::view::View;
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Open, write_full};
+use crate::vfs::{Existing, Open, sync_name, write_full};
 
 /// An event takes no fewer bytes in a live segment, so this bounds how many numbers lost bytes can have held.
 const EVENT_LEN_MIN: u64 = 19;
@@ -299,6 +299,7 @@ impl Log {
         vouched: u64,
         durable: Option<u64>,
     ) -> Result<(SegmentHeader, String)> {
+        self.unshare(&segment.path)?;
         let rewrite = self.read_for_rewrite(segment)?;
         let quarantined = self.keep_damaged(segment, &rewrite.bytes)?;
         let end = segment.summary.end;
@@ -434,10 +435,28 @@ impl Log {
 
     /// Syncs a file for good: all of it is written again through the descriptor that syncs.
     fn sync_again(&self, path: &Path) -> Result<()> {
+        self.unshare(path)?;
         let bytes = reader::read_file(&*self.vfs, path).context("read", path)?;
         let file = self.vfs.open(path, Open::Write).context("open", path)?;
         write_full(&*file, &bytes, 0).map_err(|(_, e)| Error::io(e, "write again", path))?;
         file.sync_data().context("sync", path)
+    }
+
+    /// Gives a segment blocks of its own where its file has other names too: a backup shares sealed segments with its store,
+    /// and what is written into one here must not be written there.
+    fn unshare(&self, path: &Path) -> Result<()> {
+        if self.vfs.stat(path).context("look at", path)?.links < 2 {
+            return Ok(());
+        }
+        let bytes = reader::read_file(&*self.vfs, path).context("read", path)?;
+        let id = new_segment_id(&*self.vfs).context("draw a name beside", path)?;
+        let temporary = self.paths.log().join(format!(".new-{id}"));
+        write_new(&*self.vfs, &temporary, &bytes)?;
+        if let Err(e) = self.vfs.rename(&temporary, path, Existing::Replace) {
+            let _ = self.vfs.unlink(&temporary);
+            return Err(Error::io(e, "publish", path));
+        }
+        sync_name(&*self.vfs, path).context("sync", path)
     }
 
     pub(super) fn go_live_synced(&self, header: &SegmentHeader) -> Result<()> {

@@ -189,6 +189,23 @@ impl Session {
     }
 }
 
+/// Leaves the proof, durable but for its names, that a session is dead which has never been here: of a store that was made
+/// from another's files, so that what was that session's is not its own for ever.
+///
+/// # Errors
+/// System errors.
+pub(crate) fn prove_dead(vfs: &dyn Vfs, dir: &Path, info: &Info) -> Result<()> {
+    let name = format!("{}-{:016x}", info.pid, info.session);
+    write_new(vfs, &dir.join(format!("{name}.info")), &info.encode())?;
+    write_new(vfs, &dir.join(format!("{name}.dead")), &[])
+}
+
+fn write_new(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
+    let file = vfs.open(path, Open::Create).context("create", path)?;
+    write_full(&*file, bytes, 0).map_err(|(_, e)| Error::io(e, "write", path))?;
+    file.sync_data().context("sync", path)
+}
+
 impl Drop for Session {
     /// Ends the session. Where it may own something, `.dead` stays as the proof of its end, and `.info` says whose.
     fn drop(&mut self) {

@@ -34,6 +34,9 @@ const LOCKS: [&str; 1] = ["BIND"];
 /// Lock targets of a workspace.
 const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
 
+/// Stands in a copy of a store that is being made: first of all, and it goes last, behind META.
+pub(super) const UNFINISHED: &str = "UNFINISHED";
+
 /// Looks at a folder that should be, or become, a store.
 pub(super) fn look(vfs: &dyn Vfs, root: &Path) -> Result<Found> {
     let path = root.join("META");
@@ -78,6 +81,12 @@ fn look_once(vfs: &dyn Vfs, root: &Path, path: &Path) -> Result<Found> {
         }
         Err(e) => return Err(Error::io(e, "list", root)),
     };
+    if entries.iter().any(|entry| entry.name == UNFINISHED) {
+        let why =
+            "a copy of a store that is being made, or was never finished; if nobody is making it, remove it"
+                .into();
+        return Err(Error::new(ErrorKind::Foreign { what: "store", why }, "open", root));
+    }
     let mut any = false;
     for entry in &entries {
         let ours = match entry.kind {
@@ -120,38 +129,55 @@ fn look_once(vfs: &dyn Vfs, root: &Path, path: &Path) -> Result<Found> {
 /// Makes a store, or finishes one; answers with the winner's META if another process was quicker.
 pub(super) fn store(vfs: &dyn Vfs, root: &Path) -> Result<StoreMeta> {
     folder_and_parents(vfs, root)?;
-    for name in FOLDERS {
-        folder(vfs, &root.join(name))?;
-    }
-    for name in LOCKS {
-        empty_file(vfs, &root.join(name))?;
-    }
-    vfs.sync_dir(root).context("sync", root)?;
-    let mut random = [0; 24];
-    vfs.random(&mut random).context("draw an id for", root)?;
-    let (store_id, tail) =
-        random.split_first_chunk::<16>().map_or(([0; 16], &[][..]), |(id, tail)| (*id, tail));
-    let suffix: String = tail.iter().map(|b| format!("{b:02x}")).collect();
-    let meta = StoreMeta::new(store_id, vfs.now(), writer_version());
-    let (temporary, path) = (root.join(format!(".new-META-{suffix}")), root.join("META"));
-    write_new(vfs, &temporary, &meta.encode())?;
-    match vfs.rename(&temporary, &path, Existing::Keep) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            let _ = vfs.unlink(&temporary);
+    parts(vfs, root)?;
+    let mut store_id = [0; 16];
+    vfs.random(&mut store_id).context("draw an id for", root)?;
+    match put_meta(vfs, root, &StoreMeta::new(store_id, vfs.now(), writer_version())) {
+        // Another process was quicker.
+        Err(e) if e.io_error().is_some_and(|e| e.kind() == io::ErrorKind::AlreadyExists) => {
+            settle_name(vfs, root, &root.join("META"))?;
         }
-        Err(e) => return Err(Error::io(e, "publish", &path)),
+        put => put?,
     }
-    settle_name(vfs, root, &path)?;
     match look(vfs, root)? {
         Found::Store(meta) => Ok(meta),
         _ => Err(Error::new(ErrorKind::StoreReplaced { what: "META vanished".into() }, "create", root)),
     }
 }
 
+/// What a store has besides its META, empty.
+pub(super) fn parts(vfs: &dyn Vfs, root: &Path) -> Result<()> {
+    for name in FOLDERS {
+        folder(vfs, &root.join(name))?;
+    }
+    for name in LOCKS {
+        empty_file(vfs, &root.join(name))?;
+    }
+    vfs.sync_dir(root).context("sync", root)
+}
+
+/// Makes a folder that has all its parts a store: META comes last, durably, and never over another.
+pub(super) fn put_meta(vfs: &dyn Vfs, root: &Path, meta: &StoreMeta) -> Result<()> {
+    let mut random = [0; 8];
+    vfs.random(&mut random).context("draw a name in", root)?;
+    let (temporary, path) =
+        (root.join(format!(".new-META-{:016x}", u64::from_le_bytes(random))), root.join("META"));
+    write_new(vfs, &temporary, &meta.encode())?;
+    if let Err(e) = vfs.rename(&temporary, &path, Existing::Keep) {
+        let _ = vfs.unlink(&temporary);
+        return Err(Error::io(e, "publish", &path));
+    }
+    settle_name(vfs, root, &path)
+}
+
+/// The lock targets of a workspace, new and empty.
+pub(super) fn lock_targets(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    WORKSPACE_LOCKS.iter().try_for_each(|name| write_new(vfs, &dir.join(name), &[]))
+}
+
 /// Makes a folder and what is missing above it, durably. Whoever made a part that is there already may have been killed
 /// before it synced the name, so every name on the way is synced, whoever made it.
-fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+pub(super) fn folder_and_parents(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     match vfs.create_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             match dir.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -254,9 +280,7 @@ fn complete_folder(vfs: &dyn Vfs, dir: &Path, log_id: LogId, binding: &Binding) 
         &paths.meta(),
         &WorkspaceMeta::new(log_id, now, writer_version(), binding.clone()).encode(),
     )?;
-    for name in WORKSPACE_LOCKS {
-        write_new(vfs, &dir.join(name), &[])?;
-    }
+    lock_targets(vfs, dir)?;
     write_new(vfs, &paths.control(), &control::encode(log_id))?;
     vfs.create_dir(&paths.log()).context("create", &paths.log())?;
     let id = new_segment_id(vfs).context("draw a segment id for", dir)?;

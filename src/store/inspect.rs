@@ -164,29 +164,9 @@ impl NamedBlobs {
     pub fn check(&self, vfs: &dyn Vfs, dir: &Path, found: &mut dyn FnMut(Finding)) {
         let paths = Paths::new(dir);
         for (id, seq) in &self.0 {
-            let Err(error) = blobs::read(vfs, &paths, id) else { continue };
-            let finding = match error.kind() {
-                ErrorKind::Damaged(finding) => Finding { seq: Some(*seq), ..(**finding).clone() },
-                kind => {
-                    let (severity, code, remedy) = match kind {
-                        ErrorKind::BlobMissing { .. } => (
-                            Severity::Damage,
-                            "blob-missing",
-                            "bring the file back from a copy; the log itself is whole",
-                        ),
-                        ErrorKind::Foreign { .. } => (
-                            Severity::Damage,
-                            "blob-foreign",
-                            "put the file itself there; nothing else is followed or read",
-                        ),
-                        // It may be there, whole.
-                        kind => (Severity::Error, "blob-unreadable", kind.remedy()),
-                    };
-                    let (file, message) = (error.path().into(), error.to_string());
-                    Finding { severity, code, file, offset: None, seq: Some(*seq), message, remedy }
-                }
-            };
-            found(finding);
+            if let Err(error) = blobs::read(vfs, &paths, id) {
+                found(blobs::finding(&error, *seq));
+            }
         }
     }
 }
@@ -341,7 +321,7 @@ fn bad_header(bad: BadHeader, path: &Path) -> Error {
 }
 
 /// The log that the first readable segment belongs to.
-fn log_of_segments(vfs: &dyn Vfs, paths: &Paths) -> Option<LogId> {
+pub(super) fn log_of_segments(vfs: &dyn Vfs, paths: &Paths) -> Option<LogId> {
     let dir = paths.log();
     let segments = vfs
         .list(&dir)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+mod backup;
 mod create;
 pub mod inspect;
 pub mod meta;
@@ -19,6 +20,7 @@ mod sessions;
 #[cfg(all(test, shuttle))]
 mod shuttled;
 
+pub use backup::{CopyOptions, CopyReport, WorkspaceCopy};
 pub use meta::StoreMeta;
 pub use place::{Place, folder_name, hash, normalise};
 
@@ -357,6 +359,11 @@ impl Store {
     /// Why nothing can be written although the store was opened for it; `None` if it can, or was opened for reading.
     pub fn barrier(&self) -> Option<&str> {
         self.inner.barrier.as_deref()
+    }
+
+    /// Whether this handle writes nothing, whatever it was opened for.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.session.is_none()
     }
 
     /// The names of all workspaces' folders, in order, without a look into them.

@@ -3,6 +3,7 @@
 //! [`Tasks`] is one workspace's; [`TaskStore`] is all of a store's, and knows which workspace a task is at home in;
 //! [`TaskChanges`] streams what changes; [`Op`] is a change as a value; [`Token`] is a revision to be stored. The rules stand in `rules`, pure.
 
+mod backup;
 mod changes;
 mod documents;
 mod op;

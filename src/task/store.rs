@@ -19,7 +19,7 @@ use crate::view::Index;
 /// is its parent's. A commit touches one workspace.
 #[derive(Clone, Debug)]
 pub struct TaskStore {
-    store: Store,
+    pub(super) store: Store,
     homes: Arc<Mutex<BTreeMap<String, Tasks>>>,
     pub(super) validators: Validators,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::backups::Backup;
 use super::documents::{Document, DocumentEntry, Documents};
 use super::index::{Index, Writer};
 use super::saved::{FACTS, event_of, put_event, spoiled};
@@ -18,6 +19,8 @@ struct Facts {
     live: u64,
     rules: Vec<u8>,
     bindings: Vec<Vec<u8>>,
+    /// Each with its number and its time.
+    backups: Vec<(u64, u64, Vec<u8>)>,
     writers: Vec<(u64, Vec<u8>)>,
     findings: Vec<(String, Option<u64>, String)>,
     findings_seen: u64,
@@ -68,6 +71,7 @@ impl Index {
             live: self.live as u64,
             rules: event(&Event::RulesSet((*self.rules).clone())),
             bindings: self.bindings.iter().map(|it| event(&Event::WorkspaceBound(it.clone()))).collect(),
+            backups: self.backups.iter().map(save_backup).collect(),
             writers: writers.into_iter().map(|(session, writer)| (*session, started(writer))).collect(),
             findings: self.findings.iter().map(finding).collect(),
             findings_seen: self.findings_seen,
@@ -106,6 +110,16 @@ impl Index {
                 _ => return Err(spoiled("a binding of it is none")),
             }
         }
+        let mut backups = Vec::new();
+        for (seq, time, bytes) in &facts.backups {
+            match event_of(bytes)? {
+                Event::BackedUp { target, covers } => {
+                    backups.push(Backup { target, covers, time: *time, seq: Seq(*seq) });
+                }
+                _ => return Err(spoiled("a backup of it is none")),
+            }
+        }
+        self.backups = Arc::new(backups);
         for (session, bytes) in &facts.writers {
             match event_of(bytes)? {
                 Event::SessionStarted { label, version, pid } => {
@@ -148,6 +162,11 @@ impl Index {
         self.documents = documents;
         Ok(())
     }
+}
+
+fn save_backup(backup: &Backup) -> (u64, u64, Vec<u8>) {
+    let Backup { target, covers, time, seq } = backup;
+    (seq.0, *time, event(&Event::BackedUp { target: Arc::clone(target), covers: *covers }))
 }
 
 fn save_document(name: &DocumentName, entry: &DocumentEntry) -> SavedDocument {

@@ -209,6 +209,7 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
         | Event::DocumentPatched(_)
         | Event::DocumentDeleted
         | Event::DocumentMirrored(_)
+        | Event::BackedUp { .. }
         | Event::SessionStarted { .. } => {}
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::backups::{self, Backup};
 use super::documents::{Documents, ReplacedDocument};
 use super::fold::{Head, fold_event};
 use super::saved::{Below, Rows, SaveTasks};
@@ -45,6 +46,7 @@ pub struct Index {
     pub(super) documents: Documents,
     pub(super) rules: Arc<StatusTable>,
     pub(super) bindings: Vec<Binding>,
+    pub(super) backups: Arc<Vec<Backup>>,
     pub(super) writers: HashMap<u64, Arc<Writer>, RandomState>,
     pub(super) findings: Vec<Finding>,
     pub(super) findings_seen: u64,
@@ -67,6 +69,7 @@ struct Undo {
     documents: usize,
     rules: Option<Arc<StatusTable>>,
     bindings: usize,
+    backups: Option<Arc<Vec<Backup>>>,
     writer: Option<(u64, Option<Arc<Writer>>)>,
     findings: usize,
     findings_seen: u64,
@@ -220,6 +223,11 @@ impl Index {
         &self.bindings
     }
 
+    /// The backups that were made of this workspace, the newest last; at most [`BACKUPS_MAX`](super::BACKUPS_MAX).
+    pub fn backups(&self) -> &[Backup] {
+        &self.backups
+    }
+
     /// What a session said of itself when it began to write here.
     pub fn writer(&self, session: u64) -> Option<&Arc<Writer>> {
         self.writers.get(&session)
@@ -279,6 +287,14 @@ impl Index {
                 }
             }
             Event::WorkspaceBound(binding) => self.bindings.push(binding),
+            Event::BackedUp { target, covers } => {
+                let one = Backup { target, covers, time: preamble.time, seq: envelope.seq };
+                let more = backups::with(&self.backups, one);
+                let before = std::mem::replace(&mut self.backups, more);
+                if let Some(undo) = self.undo.commits.last_mut().filter(|_| remember) {
+                    undo.backups.get_or_insert(before);
+                }
+            }
             Event::SessionStarted { label, version, pid } => {
                 // The key names it; whoever brings the event back out of quarantine commits it in a session of its own.
                 let session = u64::from_str_radix(envelope.key, 16).unwrap_or(preamble.session);
@@ -472,6 +488,7 @@ impl Fold for Index {
                 documents: self.undo.documents.len(),
                 rules: None,
                 bindings: self.bindings.len(),
+                backups: None,
                 writer: None,
                 findings: self.findings.len(),
                 findings_seen: self.findings_seen,
@@ -506,6 +523,9 @@ impl Fold for Index {
             None => {}
         }
         self.bindings.truncate(undo.bindings);
+        if let Some(backups) = undo.backups {
+            self.backups = backups;
+        }
         self.findings.truncate(undo.findings);
         self.findings_seen = undo.findings_seen;
     }
@@ -527,6 +547,7 @@ impl Fold for Index {
             documents: self.documents.clone(),
             rules: Arc::clone(&self.rules),
             bindings: self.bindings.clone(),
+            backups: Arc::clone(&self.backups),
             writers: self.writers.clone(),
             findings: self.findings.clone(),
             findings_seen: self.findings_seen,

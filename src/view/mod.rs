@@ -4,6 +4,7 @@
 //! [`graph`] walks from parents to children, [`check`] looks for what today's rules would not allow, [`history`] tells one
 //! task's changes, [`Tracker`] those of all as they come. [`Documents`] stand beside the tasks, in the same fold.
 
+mod backups;
 pub mod check;
 mod documents;
 mod effect;
@@ -18,6 +19,7 @@ mod table;
 mod task;
 mod tracker;
 
+pub use backups::{BACKUPS_MAX, Backup};
 pub use documents::{
     Document, DocumentEntry, DocumentQuery, Documents, MIRROR_ASIDE_MAX, MIRROR_MEANT_MAX, MIRRORS_MAX,
     Mirror,

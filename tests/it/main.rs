@@ -8,6 +8,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod backup;
+mod backup_crashes;
 mod blob_crashes;
 mod blobs;
 mod bridge_faults;
@@ -44,6 +46,7 @@ mod model_frames;
 mod open_bounded;
 mod open_cases;
 mod ownership_model;
+mod process_backup;
 mod process_burst;
 mod process_create;
 #[cfg(target_os = "linux")]

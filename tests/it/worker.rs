@@ -56,6 +56,7 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("sleeper", crate::process_subscribe::sleeper),
         ("owner", crate::process_owner::owner),
         ("documenter", crate::process_documents::documenter),
+        ("backup_writer", crate::process_backup::writer),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]

@@ -8,7 +8,7 @@ const CODES = [
   'task-exists', 'task-deleted', 'no-document', 'document-deleted', 'document-refused', 'bad-state-file',
   'status-refused', 'not-waiting', 'cycle', 'owned', 'fenced', 'ruled-field', 'cross-workspace', 'trimmed',
   'rewound', 'reentrant', 'forked', 'not-found', 'foreign', 'shared-file-system', 'locks-do-not-exclude', 'not-yet',
-  'unstable', 'no-space', 'permission', 'io',
+  'unstable', 'occupied', 'cancelled', 'no-space', 'permission', 'io',
 ]
 /** What only this package can say. */
 const OWN = ['closed', 'panic', 'unavailable', 'usage']

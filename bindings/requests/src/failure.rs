@@ -335,9 +335,10 @@ pub(crate) fn members(kind: &ErrorKind, out: &mut String) {
         }
         ErrorKind::Trimmed { first_available } => raw("first_available", first_available, out),
         ErrorKind::Rewound { to } => raw("to", to, out),
-        ErrorKind::StoreReplaced { what } | ErrorKind::NotFound { what } | ErrorKind::Unstable { what } => {
-            text("what", what, out);
-        }
+        ErrorKind::StoreReplaced { what }
+        | ErrorKind::NotFound { what }
+        | ErrorKind::Unstable { what }
+        | ErrorKind::Occupied { what } => text("what", what, out),
         ErrorKind::SharedFileSystem { fs } => text("fs", fs, out),
         // The others say all they know by their kind.
         _ => {}

@@ -56,6 +56,7 @@ fn samples() -> Vec<ErrorKind> {
         ErrorKind::Foreign { what, why: text() },
         ErrorKind::SharedFileSystem { fs: text() },
         ErrorKind::Unstable { what: text() },
+        ErrorKind::Occupied { what: text() },
     ]
 }
 

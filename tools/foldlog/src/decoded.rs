@@ -89,6 +89,10 @@ pub(crate) fn members(event: &Event) -> String {
         Event::DocumentPatched(patch) => patched(patch, &mut out),
         Event::DocumentDeleted => {}
         Event::DocumentMirrored(mirrored) => mirror(mirrored, &mut out),
+        Event::BackedUp { target, covers } => {
+            text("target", target, &mut out);
+            raw("covers", covers, &mut out);
+        }
         Event::SessionStarted { label, version, pid } => {
             text("label", label, &mut out);
             text("version", version, &mut out);

@@ -59,6 +59,7 @@ const TABLE: [(Exit, &[&str]); 6] = [
             "forked",
             "not-found",
             "foreign",
+            "occupied",
             "shared-file-system",
             "locks-do-not-exclude",
         ],
@@ -79,7 +80,7 @@ const TABLE: [(Exit, &[&str]); 6] = [
     ),
     (Exit::Busy, &["busy", "not-yet", "unstable"]),
     (Exit::Io, &["read-only", "no-space", "permission", "io"]),
-    (Exit::Interrupted, &["interrupted"]),
+    (Exit::Interrupted, &["interrupted", "cancelled"]),
 ];
 
 impl Exit {
@@ -206,6 +207,8 @@ mod tests {
                 ("locks-do-not-exclude", 3),
                 ("not-yet", 5),
                 ("unstable", 5),
+                ("occupied", 3),
+                ("cancelled", 130),
                 ("no-space", 6),
                 ("permission", 6),
                 ("io", 6),
