@@ -143,6 +143,8 @@ impl Volume {
 pub(crate) struct LogCopy {
     /// Its fold, at the last event that is in it.
     pub(crate) state: State,
+    /// Its state hash without any fold of the program's.
+    pub(crate) log_hash: blake3::Hash,
     pub(crate) segments: usize,
     pub(crate) blobs: usize,
     /// Files that are the same as the log's own.
@@ -160,6 +162,8 @@ pub(crate) struct LogCopy {
 #[derive(Debug)]
 pub(crate) struct Look {
     view: View,
+    /// The same without a fold of the program's, where there is one.
+    plain: Option<View>,
     /// Each blob that an event names, and the first event that does.
     blobs: BTreeMap<BlobId, u64>,
     writers: BTreeSet<u64>,
@@ -200,6 +204,7 @@ pub(crate) fn look(
             let durable = reader::durable_word(vfs, paths, log);
             let mut seen = Seen {
                 view: View::empty(fold),
+                plain: fold.map(|_| View::empty(None)),
                 blobs: BTreeMap::new(),
                 writers: BTreeSet::new(),
                 seal_at: None,
@@ -221,8 +226,8 @@ pub(crate) fn look(
             return Err(Error::new(ErrorKind::Damaged(Box::new(finding.clone())), "copy", &finding.file));
         }
     }
-    let Seen { view, blobs, writers, seal_at } = seen;
-    Ok(Look { view, blobs, writers, seal_at, walk })
+    let Seen { view, plain, blobs, writers, seal_at } = seen;
+    Ok(Look { view, plain, blobs, writers, seal_at, walk })
 }
 
 /// A segment to copy.
@@ -237,6 +242,7 @@ struct File {
 /// What a walk of a look has met so far.
 struct Seen {
     view: View,
+    plain: Option<View>,
     blobs: BTreeMap<BlobId, u64>,
     writers: BTreeSet<u64>,
     seal_at: Option<u64>,
@@ -258,11 +264,19 @@ impl Seen {
         }
         if !visit.salvaged {
             self.view.visit(visit, vocabulary);
+            if let Some(plain) = &mut self.plain {
+                plain.visit(visit, vocabulary);
+            }
         }
     }
 }
 
 impl Look {
+    /// The state hash of the log alone, which does not depend on what the program makes of its events.
+    fn log_hash(&self) -> blake3::Hash {
+        self.plain.as_ref().unwrap_or(&self.view).state.hash()
+    }
+
     /// Reads every blob that an event names.
     ///
     /// # Errors
@@ -388,12 +402,13 @@ impl Attempt<'_> {
         let look = look(self.vfs, self.from, self.log, self.how.fold, self.how.as_it_is)?;
         let mut copy = LogCopy {
             state: State::default(),
+            log_hash: look.log_hash(),
             segments: 0,
             blobs: look.blobs.len(),
             linked: Volume::default(),
             copied: Volume::default(),
             findings: look.walk.findings.clone(),
-            damaged: look.walk.damage.is_some() || look.walk.too_new.is_some(),
+            damaged: look.walk.findings.iter().any(|finding| finding.severity == Severity::Damage),
             writers: look.writers.clone(),
         };
         if self.vfs.stat(&self.from.poison()).is_ok() {
@@ -626,7 +641,9 @@ impl Attempt<'_> {
         // What keeps the copy from being read may be that the log changed while it was copied.
         let after = look(self.vfs, self.to, self.log, self.how.fold, copy.damaged).map_err(Trouble::Again)?;
         let (is, was) = (&after.view.state, &before.view.state);
-        if compares && (is.last() != was.last() || is.epochs() != was.epochs() || is.hash() != was.hash()) {
+        let log_hash = after.log_hash();
+        let same = is.last() == was.last() && is.epochs() == was.epochs() && is.hash() == was.hash();
+        if compares && !(same && log_hash == copy.log_hash) {
             let finding = Finding {
                 severity: Severity::Damage,
                 code: "copy-differs",
@@ -665,7 +682,7 @@ impl Attempt<'_> {
             }
         }
         copy.damaged |= copy.findings.iter().any(|finding| finding.severity == Severity::Damage);
-        copy.state = after.view.state;
+        (copy.state, copy.log_hash) = (after.view.state, log_hash);
         Ok(())
     }
 }

@@ -134,8 +134,11 @@ pub struct WorkspaceCopy {
     pub cursor: Cursor,
     /// How many events it has.
     pub events: u64,
-    /// The state hash there, of the copy as it was read back, equal to the original's at the same event.
+    /// The state hash there, of the copy as it was read back, with the fold of the handle that made it: what
+    /// [`State::hash`] gives in the original at that event.
     pub state_hash: blake3::Hash,
+    /// The same of the log alone, without what this program's fold adds: as `foldlog stats` has it.
+    pub log_hash: blake3::Hash,
     /// How many segments.
     pub segments: usize,
     /// How many blobs its events name.
@@ -394,6 +397,7 @@ impl Store {
             cursor: copy.state.cursor(),
             events: copy.state.events(),
             state_hash: copy.state.hash(),
+            log_hash: copy.log_hash,
             segments: copy.segments,
             blobs: copy.blobs,
             linked: copy.linked,

@@ -319,6 +319,37 @@ fn source_that_cannot_be_written_is_backed_up() {
     assert!(examine(&machine.disk(), BACKUP, expected).unwrap());
 }
 
+/// A segment that the disk does not give: refused with its place, or copied up to there if that is asked for.
+#[test]
+fn segment_that_cannot_be_read_is_named_and_the_rest_copied_as_it_is() {
+    let machine = machine(Profile::Linux);
+    let process = machine.process("copier");
+    let bad = segments(&process)[1].clone();
+    let name = bad.file_name().unwrap().to_str().unwrap().to_owned();
+    machine.fault(
+        Fault::on(Op::Read, Effect::Eio).path(format!("{ROOT}/")).path(name.clone()).covering(1024).always(),
+    );
+    let refused = back_up(&process, &CopyOptions::default()).unwrap_err();
+    assert!(refused.code() == "io" && refused.path() == bad, "{refused}");
+    assert!(process.stat(Path::new(BACKUP)).is_err());
+    // The same name in the target is another file on the disk, and reads.
+    machine.clear_faults();
+    machine.fault(Fault::on(Op::Read, Effect::Eio).path(bad.to_str().unwrap()).covering(1024).always());
+    let report = back_up(&process, &CopyOptions::default().as_it_is(true)).unwrap();
+    let copy = &report.workspaces[0];
+    assert!(!report.is_whole() && copy.linked.files <= 1, "{copy:?}");
+    assert!(
+        copy.findings.iter().any(|finding| finding.code == "unreadable" && finding.file == bad),
+        "{copy:?}"
+    );
+    machine.clear_faults();
+    let copied = |path: &Path| process.stat(path).map(|stat| stat.len).ok();
+    for path in segments(&process) {
+        let there = Path::new(BACKUP).join(path.strip_prefix(ROOT).unwrap());
+        assert_eq!(path == bad, copied(&there) < copied(&path), "{path:?}");
+    }
+}
+
 /// A file with too many names, somebody else's file, a file system without links: that one is copied.
 #[test]
 fn file_that_cannot_be_linked_is_copied() {

@@ -5,8 +5,9 @@
 //!
 //! [`request`] is what is asked for; [`perform`] does it; [`words`] and [`place`] read what stands for something else;
 //! [`settle`] waits for what was committed; [`receipt`], [`task`], [`document`], [`history`], [`changes`], [`sessions`],
-//! [`orphans`] and [`health`] write answers, [`failure`] errors, all by the pieces of [`json`]. `docs/pipe.md` and `docs/cli.md` are the contract.
+//! [`orphans`], [`backup`] and [`health`] write answers, [`failure`] errors, all by the pieces of [`json`]. `docs/pipe.md` and `docs/cli.md` are the contract.
 
+pub mod backup;
 pub mod changes;
 pub mod compact;
 pub mod document;

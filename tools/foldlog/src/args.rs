@@ -122,6 +122,16 @@ pub(crate) enum Verb {
     /// Others may read and write meanwhile; what is new stays as it is, so a second run may gain more. Ctrl-C leaves a
     /// workspace as it was.
     Compact,
+    /// Copy a store, complete and verified, into a folder that is absent or empty, while any number of programs write it
+    ///
+    /// Takes no lock. On the same file system files that are never written again are linked, not copied; both sides may be
+    /// written and deleted without harm to the other. A damaged store is refused. The store notes where the backup is. Of one
+    /// workspace with --workspace. Exit code 4: copied with --as-it-is, and damaged.
+    Backup(Backup),
+    /// Make a store of a backup, in a folder that is absent or empty: never over a store, whoever may have it open
+    ///
+    /// The backup is verified before, and the store after. What sessions of the old store held is nobody's here.
+    Restore(Restore),
     /// Print figures of each workspace, and the total last; writes nothing
     Stats,
     /// Try whether locks, writes and syncs do on the file system of DIR what foldlog relies on
@@ -218,6 +228,45 @@ pub(crate) struct Repair {
     /// attached to. Bytes are not looked at.
     #[arg(long)]
     pub(crate) orphans: bool,
+}
+
+/// `foldlog backup`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// The store.
+    pub(crate) dir: PathBuf,
+    /// The folder to make.
+    pub(crate) target: PathBuf,
+    /// Copy every byte, link nothing: for a backup that is to outlive the disk it lies on.
+    #[arg(long)]
+    pub(crate) copy: bool,
+    /// Do not note in the store that the backup was made.
+    #[arg(long)]
+    pub(crate) no_note: bool,
+    #[command(flatten)]
+    pub(crate) what: Copied,
+}
+
+/// `foldlog restore`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Restore {
+    /// The backup.
+    pub(crate) backup: PathBuf,
+    /// The folder to make.
+    pub(crate) target: PathBuf,
+    #[command(flatten)]
+    pub(crate) what: Copied,
+}
+
+/// What goes along.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Copied {
+    /// Leave out the bytes that were set aside in quarantine.
+    #[arg(long)]
+    pub(crate) no_quarantine: bool,
+    /// Copy what is damaged too, byte for byte as far as it can be read, instead of refusing it.
+    #[arg(long)]
+    pub(crate) as_it_is: bool,
 }
 
 /// `foldlog selftest`.

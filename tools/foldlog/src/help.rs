@@ -20,7 +20,10 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Documents", &["doc"]),
     ("Who runs what", &["who", "attach", "abandon"]),
     ("For programs", &["pipe"]),
-    ("Look after a store", &["dump", "verify", "repair", "compact", "stats", "selftest"]),
+    (
+        "Look after a store",
+        &["dump", "verify", "repair", "compact", "backup", "restore", "stats", "selftest"],
+    ),
     ("Look after this program", &["completions", "man", "help"]),
 ];
 

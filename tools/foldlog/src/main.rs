@@ -6,6 +6,8 @@
 //! [`table`] and [`escape`] (what people see). What `--json` prints, and what [`pipe`] reads, is `foldlog_requests`.
 
 mod args;
+
+mod backup;
 mod compact;
 mod decoded;
 mod demo;
@@ -93,6 +95,8 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Repair(verb) if verb.orphans => orphans::run(global, verb.apply, out),
         Verb::Repair(verb) => repair::run(global, verb, out),
         Verb::Compact => compact::run(global, out),
+        Verb::Backup(verb) => backup::back_up(global, verb, out),
+        Verb::Restore(verb) => backup::restore(global, verb, out),
         Verb::Stats => stats::run(global, out),
         Verb::Selftest(verb) => selftest::run(verb, out),
         Verb::SelftestWorker(verb) => selftest::worker::run(verb, out),

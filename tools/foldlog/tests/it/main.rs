@@ -6,6 +6,7 @@
     reason = "test code makes and breaks files by itself; a panic is a failure"
 )]
 
+mod cli_backup;
 mod cli_bad_input;
 mod cli_change;
 mod cli_compact;
