@@ -4,6 +4,7 @@
 //! `python/foldlog/`. Here are the three things that need the interpreter: it is let go of around every wait, Ctrl-C ends
 //! a wait, and an error or a panic becomes an exception.
 
+mod backup;
 mod changes;
 mod home;
 mod open;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 /// The extension module.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::backup::restore;
     #[pymodule_export]
     use super::changes::Changes;
     #[pymodule_export]

@@ -14,6 +14,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use serde::Deserialize;
 
+use crate::backup::copied;
 use crate::home::Home;
 use crate::waiting::{Answer, Pace, Pending, apart, guarded, raise};
 
@@ -322,6 +323,21 @@ impl Store {
             Ok(String::new())
         });
         self.shared.told(py, answer).map(drop)
+    }
+
+    /// Makes a copy of the store in a folder; the report as JSON text.
+    fn backup(
+        &self,
+        py: Python<'_>,
+        target: PathBuf,
+        wishes: String,
+        on_progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let shared = Arc::clone(self.shared.shared());
+        let store = move || Ok(shared.opened()?.subject.store.clone());
+        let answer =
+            copied(py, wishes, on_progress, store, move |store, options| store.backup(target, options))?;
+        self.shared.told(py, answer)
     }
 
     /// Whether it has been closed.

@@ -18,6 +18,7 @@ handles raise :class:`ForkedError` there.
 
 from . import _errors
 from ._errors import *  # noqa: F403
+from ._backup import CopyProgress, CopyReport, Volume, WorkspaceCopy, restore
 from ._documents import Bridge, Document, DocumentChange, DocumentPage, Documents, Listed, Synced
 from ._store import (
     Change,
@@ -48,6 +49,8 @@ __all__ = [
     "Change",
     "Changes",
     "Commit",
+    "CopyProgress",
+    "CopyReport",
     "Health",
     "Page",
     "Raw",
@@ -56,9 +59,12 @@ __all__ = [
     "Task",
     "TaskItem",
     "Tasks",
+    "Volume",
     "Workspace",
+    "WorkspaceCopy",
     "open_memory",
     "open_store",
+    "restore",
 ]
 # Type checkers read this form, and no other that would not repeat them.
 __all__ += _errors.__all__

@@ -11,6 +11,7 @@ __all__ = [
     "BadStateFileError",
     "BlobMissingError",
     "BusyError",
+    "CancelledError",
     "ClosedError",
     "Conflict",
     "ConflictError",
@@ -34,6 +35,7 @@ __all__ = [
     "NotFoundError",
     "NotWaitingError",
     "NotYetError",
+    "OccupiedError",
     "OpIdReusedError",
     "OutcomeUnknownError",
     "OwnedError",
@@ -246,6 +248,14 @@ class ForeignError(StorageError):
     what: Optional[str] = None
     #: What was found instead.
     why: Optional[str] = None
+
+
+class OccupiedError(StorageError):
+    """Something stands where a copy of a store was to be made, and is left alone; ``what`` says who uses it, if it is a store."""
+
+    code = "occupied"
+    #: What stands there.
+    what: str
 
 
 class SharedFileSystemError(StorageError):
@@ -541,6 +551,12 @@ class ClosedError(RequestError):
     """The store has been closed."""
 
     code = "closed"
+
+
+class CancelledError(RequestError):
+    """It was ended before it was done, and what had been made was removed."""
+
+    code = "cancelled"
 
 
 class PanicError(FoldlogError):

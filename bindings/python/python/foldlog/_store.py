@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast)
 
 from . import _native
+from ._backup import CopyReport, Progress, telling, wishes
 from ._documents import DocumentChange, Documents, judged_by
 from ._values import Raw, dumps, loads, names, path_text
 
@@ -577,6 +578,18 @@ class Store:
     def flush(self) -> None:
         """Makes everything durable that was committed so far, by whomever."""
         self._request({"op": "flush"})
+
+    def backup(self, target: Place, *, workspaces: Optional[Iterable[str]] = None, link: bool = True, quarantine: bool = True,
+               as_it_is: bool = False, on_progress: Optional[Progress] = None) -> CopyReport:
+        """Makes a complete, verified copy in a folder that is absent or empty, while others write; nobody waits for it.
+
+        ``workspaces``: only these, by folder, ``key:NAME`` or name. ``link``: files that are never written again may be shared with
+        the copy. ``quarantine``: bytes that were set aside go along. ``as_it_is``: what is damaged is copied, too, instead of
+        refused. ``on_progress`` is called now and then with a :class:`CopyProgress`, on this thread; what it raises, and Ctrl-C, ends
+        the copy, of which nothing is left then.
+        """
+        told = self._native.backup(os.fsdecode(target), wishes(workspaces, quarantine, as_it_is, link), telling(on_progress))
+        return CopyReport._of(told)
 
     @property
     def closed(self) -> bool:

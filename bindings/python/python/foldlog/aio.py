@@ -10,7 +10,8 @@
 >>> asyncio.run(main())
 1
 
-A call that is cancelled goes on, on its thread: a commit that was begun stands or is refused, and is never half of one.
+A call that is cancelled goes on, on its thread: a commit that was begun stands or is refused, and is never half of one. A backup
+or restore that is cancelled ends soon, and nothing is left of it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import functools
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union
 
-from . import _store
-from ._errors import ClosedError
+from . import _backup, _store
+from ._backup import CopyProgress, CopyReport
+from ._errors import CancelledError, ClosedError
 from ._store import Commit, Health, Receipt, Task
 
-__all__ = ["AsyncChanges", "AsyncDocuments", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store"]
+__all__ = ["AsyncChanges", "AsyncDocuments", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store", "restore"]
 
 _T = TypeVar("_T")
 
@@ -42,6 +44,31 @@ async def open_store(path: Any, **options: Any) -> "AsyncStore":
 async def open_memory(**options: Any) -> "AsyncStore":
     """As :func:`foldlog.open_memory`."""
     return await AsyncStore._made(functools.partial(_store.open_memory, **options))
+
+
+async def restore(backup: Any, target: Any, **options: Any) -> CopyReport:
+    """As :func:`foldlog.restore`; ``on_progress`` is called on another thread."""
+    loop = asyncio.get_running_loop()
+    return await _copied(lambda tell: loop.run_in_executor(
+        None, functools.partial(_backup.restore, backup, target, **{**options, "on_progress": tell})), options)
+
+
+async def _copied(start: "Callable[[_backup.Progress], Awaitable[CopyReport]]", options: Dict[str, Any]) -> CopyReport:
+    """A copy that ends if whoever waits for it is cancelled."""
+    stop = threading.Event()
+    on_progress: Optional[_backup.Progress] = options.get("on_progress")
+
+    def tell(at: CopyProgress) -> None:
+        if stop.is_set():
+            raise CancelledError("cancelled", code="cancelled", remedy="do it again if it is wanted after all")
+        if on_progress is not None:
+            on_progress(at)
+
+    try:
+        return await start(tell)
+    except asyncio.CancelledError:
+        stop.set()
+        raise
 
 
 class AsyncStore:
@@ -81,6 +108,11 @@ class AsyncStore:
     async def flush(self) -> None:
         """As :meth:`foldlog.Store.flush`."""
         await self._run(self.store.flush)
+
+    async def backup(self, target: Any, **options: Any) -> CopyReport:
+        """As :meth:`foldlog.Store.backup`; ``on_progress`` is called on another thread."""
+        return await _copied(lambda tell: self._run(
+            self.store.backup, target, **{**options, "on_progress": tell}), options)
 
     async def close(self) -> None:
         """As :meth:`foldlog.Store.close`. What was begun before is finished, on its thread."""

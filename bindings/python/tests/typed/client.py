@@ -73,6 +73,8 @@ def main() -> None:
             token: str = kept.token
             workspace.documents.put("settings", {}, expect=token)
         workspace.documents.bridge("settings", Path("settings.json")).sync()
+        made: foldlog.CopyReport = other.backup(Path("b"), on_progress=lambda at: print(at.done / max(at.total, 1)))
+        print(made.workspaces[0].cursor, foldlog.restore("b", "c").dead_sessions)
         other.close()
 
 
