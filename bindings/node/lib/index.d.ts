@@ -360,6 +360,11 @@ export interface Store<T extends TaskItem = TaskItem> {
   workspaceOf<U extends TaskItem = T>(taskId: string, options?: SignalOptions): Promise<Workspace<U>>
   workspaces(options?: SignalOptions): Promise<{ name: string; boundTo?: string[]; error?: string }[]>
   sessions(options?: SignalOptions): Promise<Session[]>
+  /**
+   * Makes a complete, verified copy in a folder that is absent or empty, while others write; nobody waits for it. Files that are
+   * never written again are linked where that can be. An abort ends it, whenever it comes, and nothing is left of it.
+   */
+  backup(target: string, options?: CopyOptions): Promise<CopyReport>
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -376,6 +381,68 @@ export interface OpenOptions extends SignalOptions {
   segmentSize?: number
   trustSharedFs?: boolean
 }
+
+export interface CopyOptions extends SignalOptions {
+  /** Only these, by folder, `key:NAME` or name. Default: all. */
+  workspaces?: readonly string[]
+  /** Whether a backup may share files that are never written again. Default: true. A restore never does. */
+  link?: boolean
+  /** Whether bytes that were set aside go along. Default: true. */
+  quarantine?: boolean
+  /** Copy what is damaged, too, instead of refusing it. Default: false. */
+  asItIs?: boolean
+  /** Called now and then, on this thread. What it throws ends the copy, and is what the promise is rejected with. */
+  onProgress?: (progress: CopyProgress) => void
+}
+
+export interface CopyProgress {
+  readonly workspace: string
+  readonly phase: 'reading' | 'copying' | 'verifying'
+  /** Bytes, of how many; 0 of 0 where that is not known. */
+  readonly done: number
+  readonly total: number
+}
+
+/** A copy of a store that is complete, durable, and was read back. */
+export interface CopyReport {
+  /** Its folder, in full. */
+  readonly target: string
+  /** A backup's is the store's own, a restored store has a new one. */
+  readonly storeId: string
+  /** Whether nothing in it is damaged. */
+  readonly whole: boolean
+  /** Of a restore: sessions that held something and are proven dead in the new store. */
+  readonly deadSessions: number
+  readonly tookMs: number
+  readonly workspaces: readonly WorkspaceCopy[]
+}
+
+export interface WorkspaceCopy {
+  readonly workspace: string
+  readonly logId: string
+  /** The last event that is in it, and its cursor. */
+  readonly seq: number
+  readonly cursor: string
+  readonly stateHash: string
+  readonly events: number
+  readonly segments: number
+  readonly blobs: number
+  /** Files that it shares with the original, and those of its own. */
+  readonly linked: { readonly files: number; readonly bytes: number }
+  readonly copied: { readonly files: number; readonly bytes: number }
+  readonly tookMs: number
+  readonly whole: boolean
+  readonly findings: readonly Finding[]
+  /** The event by which the store notes the backup, or what kept it from that. */
+  readonly noted?: number
+  readonly noteError?: { readonly code: string; readonly message: string; readonly remedy: string }
+}
+
+/**
+ * Makes a store of a backup in a folder that is absent or empty, never over another. What sessions of the old store held is
+ * nobody's in the new one.
+ */
+export function restore(backup: string, target: string, options?: CopyOptions): Promise<CopyReport>
 
 /** Opens a store, on another thread; never waits for a writer. */
 export function openStore<T extends TaskItem = TaskItem>(path: string, options?: OpenOptions): Promise<Store<T>>
@@ -606,6 +673,12 @@ export class NotYetError extends FoldlogError {}
 export class UnstableError extends FoldlogError {
   readonly what: string
 }
+/** Something stands where a copy of a store was to be made; if that is a store, `what` names who has it open. */
+export class OccupiedError extends FoldlogError {
+  readonly what: string
+}
+/** What was being done was ended. With a signal of yours it is an `AbortError` instead. */
+export class CancelledError extends FoldlogError {}
 /** No space left; nothing of this stands. */
 export class NoSpaceError extends FoldlogError {}
 /** The system refused. */

@@ -1,6 +1,7 @@
 'use strict'
 
 const addon = require('./addon.js')
+const { copied } = require('./backup.js')
 const { Documents } = require('./documents.js')
 const errors = require('./errors.js')
 const { signalOf } = require('./tasks.js')
@@ -129,6 +130,14 @@ class Store {
     return JSON.parse(await this.#job(options, (job, cancellable) => this.#native.sessions(job, cancellable)))
   }
 
+  /** A complete copy of the store in a folder that is absent or empty, made while others write. */
+  async backup(target, options) {
+    textOf('target', target)
+    return copied(this.#wire, options, (job, copying, wishes, cancellable) =>
+      this.#native.backup(job, copying, target, wishes, cancellable),
+    )
+  }
+
   close() {
     this.#closing ??= this.#close()
     return this.#closing
@@ -165,10 +174,20 @@ function openMemory(options) {
   return new Store(wire, native, undefined)
 }
 
+/** Makes a store of a backup, in a folder that is absent or empty. */
+async function restore(backup, target, options) {
+  textOf('backup', backup)
+  textOf('target', target)
+  const wire = open()
+  return copied(wire, options, (job, copying, wishes, cancellable) =>
+    wire.native.restore(wire.bridge, job, copying, backup, target, wishes, cancellable),
+  )
+}
+
 function available() {
   const { native, reason, file, platform } = addon.load()
   if (native === undefined) return Object.freeze({ available: false, platform, file, reason })
   return Object.freeze({ available: true, platform, file, ...JSON.parse(native.about()) })
 }
 
-module.exports = { openStore, openMemory, available, raw, FoldlogError: errors.FoldlogError, AbortError: errors.AbortError, ...errors.classes }
+module.exports = { openStore, openMemory, restore, available, raw, FoldlogError: errors.FoldlogError, AbortError: errors.AbortError, ...errors.classes }

@@ -3,6 +3,7 @@ import foldlog from './index.js'
 export const {
   openStore,
   openMemory,
+  restore,
   available,
   raw,
   FoldlogError,
@@ -46,6 +47,8 @@ export const {
   LocksDoNotExcludeError,
   NotYetError,
   UnstableError,
+  OccupiedError,
+  CancelledError,
   NoSpaceError,
   PermissionError,
   IoError,

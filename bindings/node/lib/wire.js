@@ -14,6 +14,8 @@ class Wire {
     this.native = native
     this.pending = new Map()
     this.quiet = new Map()
+    /** Whom to tell how far a job is. */
+    this.watchers = new Map()
     this.validators = new Map()
     this.validatorsMade = 0
     this.last = 0
@@ -33,6 +35,10 @@ class Wire {
       at = end + 1
       if (mark === '?') {
         this.bridge.answer(id, this.judge(text))
+        continue
+      }
+      if (mark === '*') {
+        this.watchers.get(id)?.(text)
         continue
       }
       const job = this.pending.get(id) ?? this.quiet.get(id)

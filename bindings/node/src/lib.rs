@@ -16,6 +16,7 @@
 //! A panic becomes an error of the call that met it: `#[napi(catch_unwind)]` on JavaScript's thread, [`wire::Job::run`] on
 //! the others.
 
+mod backup;
 mod follow;
 mod home;
 mod known;

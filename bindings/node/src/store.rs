@@ -84,7 +84,11 @@ impl OpenOptions {
 }
 
 impl Store {
-    fn opened(&self) -> napi::Result<TaskStore> {
+    pub(crate) fn wire(&self) -> &Arc<Wire> {
+        &self.wire
+    }
+
+    pub(crate) fn opened(&self) -> napi::Result<TaskStore> {
         lock(&self.store).clone().ok_or_else(|| thrown(closed("store")))
     }
 }

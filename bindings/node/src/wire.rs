@@ -50,6 +50,7 @@ enum Mark {
     Answer,
     Error,
     Question,
+    Progress,
 }
 
 /// How often who has asked looks whether there is still somebody to answer.
@@ -102,6 +103,13 @@ impl Wire {
     }
 }
 
+impl Wire {
+    /// Tells how far a job is.
+    pub(crate) fn progress(&self, id: u64, text: String) {
+        self.tell((id, Mark::Progress, text));
+    }
+}
+
 /// Something that was asked for and is answered once: if nobody does it, when it is dropped.
 pub(crate) struct Job {
     id: u64,
@@ -119,6 +127,11 @@ impl Job {
             lock(&wire.open).insert(id, Arc::clone(&state));
         }
         Job { id, state, wire: Arc::clone(wire) }
+    }
+
+    /// By which its owner knows it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Whether it is still wanted; from then on it can no more be called off.
@@ -184,8 +197,9 @@ impl Bridge {
         Ok(Bridge { wire: Arc::new(wire) })
     }
 
-    /// All that is to be told and has not been fetched yet: of each its number, `+`, `-` or `?`, its text, and a NUL, which no
-    /// JSON has. Behind `+` is a job's answer, behind `-` its error, behind `?` a question, `[VALIDATOR,NAME,VALUE]`.
+    /// All that is to be told and has not been fetched yet: of each its number, `+`, `-`, `?` or `*`, its text, and a NUL, which
+    /// no JSON has. Behind `+` is a job's answer, behind `-` its error, behind `*` how far it is, behind `?` a question,
+    /// `[VALIDATOR,NAME,VALUE]`.
     #[napi(catch_unwind)]
     pub fn fetch(&self) -> String {
         // In this order: what is left behind this calls again.
@@ -198,6 +212,7 @@ impl Bridge {
                 Mark::Answer => '+',
                 Mark::Error => '-',
                 Mark::Question => '?',
+                Mark::Progress => '*',
             });
             out += &text;
             out.push('\0');

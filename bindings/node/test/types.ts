@@ -1,5 +1,5 @@
 // Checked by the compiler, never run: what the types allow and what they do not.
-import { AbortError, type CommitOptions, ConflictError, type Event, type TaskItem, available, openMemory, openStore, raw } from 'foldlog'
+import { AbortError, type CommitOptions, ConflictError, type CopyReport, type Event, type TaskItem, available, openMemory, openStore, raw, restore } from 'foldlog'
 
 interface HistoryItem extends TaskItem {
   readonly tokensIn?: number
@@ -33,6 +33,10 @@ export async function typed(signal: AbortSignal): Promise<void> {
     if (error instanceof ConflictError) console.log(error.current?.mode, error.revision, error.conflicts.length)
     if (error instanceof AbortError) console.log(error.code)
   }
+  const made: CopyReport = await store.backup('b', { signal, link: false, onProgress: ({ done, total }) => console.log(done / total) })
+  console.log(made.workspaces[0]?.cursor, (await restore('b', 'c', { workspaces: ['key:k'] })).deadSessions)
+  // @ts-expect-error there is no such phase
+  await store.backup('b', { onProgress: ({ phase }) => phase === 'writing' })
   const it = available()
   console.log(it.available ? it.version : it.reason)
   await openMemory<HistoryItem>().close()
