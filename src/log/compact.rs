@@ -77,7 +77,7 @@ pub struct CompactReport {
 }
 
 /// How far compaction has come: bytes done, of so many.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+pub type CompactProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// A sealed segment, as it was chosen.
 #[derive(Clone, Debug)]
@@ -184,7 +184,7 @@ impl Log {
     /// # Concurrency
     /// Readers and writers of all processes go on. Who reads a file that is gone lists the folder again. A subscription that is
     /// below the horizon is told [`ErrorKind::Trimmed`].
-    pub fn compact(&self, progress: Progress<'_>) -> Result<Option<CompactReport>> {
+    pub fn compact(&self, progress: CompactProgress<'_>) -> Result<Option<CompactReport>> {
         self.check_writable()?;
         {
             let view = self.view.read();
@@ -228,7 +228,7 @@ pub(super) struct Compactor {
 }
 
 impl Compactor {
-    pub(super) fn run(&self, worth: Worth, progress: Progress<'_>) -> Result<Option<CompactReport>> {
+    pub(super) fn run(&self, worth: Worth, progress: CompactProgress<'_>) -> Result<Option<CompactReport>> {
         let refused =
             |why: &str| Err(Error::new(ErrorKind::Refused(why.into()), "compact", self.paths.dir()));
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;

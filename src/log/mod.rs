@@ -53,7 +53,7 @@ mod view;
 
 pub use backup::{Link, Phase, Progress, Volume};
 pub use blobs::BlobId;
-pub use compact::{CompactReport, Effect, Progress};
+pub use compact::{CompactProgress, CompactReport, Effect};
 pub use control::{ControlUse, Mapping};
 pub use draft::{Draft, Durability, NewEvent, Receipt};
 pub use engine::Log;

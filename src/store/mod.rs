@@ -28,9 +28,9 @@ use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::log::finding::{Finding, Severity};
 use crate::log::fold::FoldKind;
 use crate::log::{
-    BadMeta, Binding, BlobId, CompactReport, Consistency, Draft, Durability, Followers, Health, Housekeeping,
-    KeepLock, Log, Mapping, OnEvent, OpenReport, Paths, Progress, Receipt, Recovery, Settings, Since,
-    SnapshotReport, State, Subscription, Vocabulary, WorkspaceMeta,
+    BadMeta, Binding, BlobId, CompactProgress, CompactReport, Consistency, Draft, Durability, Followers,
+    Health, Housekeeping, KeepLock, Log, Mapping, OnEvent, OpenReport, Paths, Receipt, Recovery, Settings,
+    Since, SnapshotReport, State, Subscription, Vocabulary, WorkspaceMeta,
 };
 use crate::session::Session;
 use crate::vfs::os::Os;
@@ -638,7 +638,7 @@ impl Workspace {
     ///
     /// # Errors
     /// As there, and as [`Log::snapshot`].
-    pub fn compact(&self, progress: Progress<'_>) -> Result<Option<CompactReport>> {
+    pub fn compact(&self, progress: CompactProgress<'_>) -> Result<Option<CompactReport>> {
         self.log.snapshot()?;
         self.log.compact(progress)
     }
