@@ -33,7 +33,7 @@ use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, sync_name, write_full}
 const LEAST_SHARE: u64 = 4;
 const LEAST_GAIN: u64 = 8;
 /// Most bytes that are written anew at a time.
-const RUN_MAX: u64 = 128 << 20;
+const RUN_MAX: u64 = 64 << 20;
 /// How much is written at a time.
 const WRITE_PIECE: usize = 1 << 20;
 

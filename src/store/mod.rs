@@ -277,7 +277,8 @@ impl Store {
     /// # Errors
     /// None that a caller could do anything about.
     pub fn memory(options: Options) -> Result<Store> {
-        let options = options.housekeeping(Housekeeping::Off);
+        // Nothing of it is ever opened again.
+        let options = options.housekeeping(Housekeeping::Off).snapshot_after(u64::MAX);
         let machine = SimMachine::memory(Arc::new(Os));
         Store::open_on(Arc::new(machine.process("memory")), Path::new("/memory"), options)
     }

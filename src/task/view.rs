@@ -45,6 +45,15 @@ impl TasksView {
         self.state.folded().unwrap_or(&NONE)
     }
 
+    /// Whether what was found in it may be believed: not where the snapshot it stands on turned out to be spoiled and the log
+    /// cannot be read in its place. Then tasks are missing, and a new view is to be asked for.
+    ///
+    /// # Errors
+    /// Why the log cannot be read.
+    pub fn check(&self) -> Result<()> {
+        self.state.lost().map_or(Ok(()), |why| Err(why.duplicate()))
+    }
+
     /// The last event that is in it.
     pub fn seq(&self) -> Seq {
         self.state.last()

@@ -14,8 +14,8 @@ use foldlog::vfs::sim::{
     CrashModel, DiskState, Effect, Fault, Op as Call, Profile, Rng, SimMachine, SimProcess,
 };
 use foldlog::{
-    Consistency, Durability, ErrorKind, Housekeeping, Options, Place, Recovery, Seq, Since, Status as Health,
-    Store,
+    Consistency, Durability, ErrorKind, Housekeeping, Mapping, Options, Place, Recovery, Seq, Since,
+    Status as Health, Store,
 };
 
 use crate::simulated::{ROOT, quick};
@@ -195,6 +195,36 @@ fn whoever_stands_in_what_is_gone_finds_the_rest() {
     }
     assert_eq!(hash(&replayed(&machine)), hash(&writer));
     assert_ne!(find(&machine.disk(), "-g").first(), Some(&first));
+}
+
+#[test]
+fn snapshot_below_the_horizon_is_not_answered_for_by_what_is_left() {
+    let machine = SimMachine::new(Profile::Linux, 8);
+    let writer = open(&machine);
+    work(&writer, 0, 500);
+    let early = writer.workspace().snapshot().unwrap().unwrap();
+    // It reads what it needs of the snapshot when it needs it.
+    let slow = machine.process("slow");
+    let reader = open_with(&slow, options().read_only(true).mapping(Mapping::Off)).unwrap();
+    let base = reader.read(|state, _| state.snapshot().map(Path::to_path_buf)).unwrap();
+    assert_eq!(base, Some(early.file));
+    let then = reader.view(Consistency::Cached).unwrap();
+    assert!(then.get(&id(3)).is_some());
+    work(&writer, 500, 1_500);
+    let _ = writer.workspace().snapshot().unwrap();
+    work(&writer, 1_500, 1_600);
+    let _ = writer.workspace().snapshot().unwrap();
+    let report = compact(&writer).unwrap();
+    assert!(report.horizon > early.seq);
+    machine.fault(
+        Fault::on(Call::Read, Effect::Fail(std::io::ErrorKind::Other)).path(".snap").process("slow").always(),
+    );
+    // What is left of the log below the horizon does not say what was then.
+    assert!(then.get(&id(3)).is_none() && then.check().is_err(), "it says so");
+    let now = (0..3).find_map(|_| reader.get("t3").ok()).flatten().unwrap();
+    assert_eq!(now.task.item, writer.get("t3").unwrap().unwrap().task.item);
+    machine.clear_faults();
+    assert_eq!(hash(&reader), hash(&writer));
 }
 
 #[test]

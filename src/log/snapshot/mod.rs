@@ -297,16 +297,19 @@ struct Replayer {
 
 impl Replayer {
     fn state(&self) -> Result<State> {
+        // What was overwritten only behind the event may be missing in what has been written anew since.
+        let mut trimmed = false;
         let (state, _) = reader::stable(&self.paths, || {
             let mut view = View::empty(self.settings.fold);
             let walk = reader::walk(&*self.vfs, &self.paths, self.log, None, Reach::Intact, &mut |visit| {
+                trimmed |= visit.header.horizon > self.seq;
                 if visit.located.frame.header.seq <= self.seq {
                     view.visit(visit, &self.settings.vocabulary);
                 }
             })?;
             Ok((view.state, walk))
         })?;
-        if state.last().0 == self.seq {
+        if state.last().0 == self.seq && !trimmed {
             return Ok(state);
         }
         Err(Error::new(ErrorKind::NotYet, "read again", &self.paths.log()))
