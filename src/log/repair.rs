@@ -452,8 +452,11 @@ impl Log {
         let id = new_segment_id(&*self.vfs).context("draw a name beside", path)?;
         let temporary = self.paths.log().join(format!(".new-{id}"));
         write_new(&*self.vfs, &temporary, &bytes)?;
+        // On Windows an open file is not replaced, and this process may follow this one; the view is rebuilt behind a repair.
+        self.view.write().active = None;
         if let Err(e) = self.vfs.rename(&temporary, path, Existing::Replace) {
             let _ = self.vfs.unlink(&temporary);
+            self.rebuild(&mut self.view.write())?;
             return Err(Error::io(e, "publish", path));
         }
         sync_name(&*self.vfs, path).context("sync", path)

@@ -61,7 +61,10 @@ fn hash(tasks: &Tasks) -> blake3::Hash {
 }
 
 fn segments(root: &Path) -> Vec<PathBuf> {
-    let workspace = std::fs::read_dir(root.join("workspaces")).unwrap().next().unwrap().unwrap().path();
+    let mut workspaces =
+        std::fs::read_dir(root.join("workspaces")).unwrap().map(|entry| entry.unwrap().path());
+    let is_ours = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("project-");
+    let workspace = workspaces.find(is_ours).unwrap();
     let mut all: Vec<_> =
         std::fs::read_dir(workspace.join("log")).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.sort();

@@ -524,6 +524,40 @@ fn two_copies_into_one_folder_are_one_and_a_refusal() {
     assert!(lost > 2 && nth > 50, "{lost} of {nth}");
 }
 
+/// A backup that is mended writes into no file of the store, on every system: where an open file is not replaced, it is let go
+/// of first.
+#[test]
+fn repair_of_a_backup_parts_it_from_the_store_on_every_system() {
+    let damages: [fn(&SimMachine, &[std::path::PathBuf]); 2] = [
+        |machine, all| machine.with_disk(|disk| disk.mutate(all.last().unwrap(), |b| b[40] ^= 1)).unwrap(),
+        |machine, all| {
+            // What both share is damaged, and the backup has lost all behind it.
+            machine.with_disk(|disk| disk.mutate(&all[0], |b| b[700] ^= 1)).unwrap();
+            all[1..].iter().for_each(|path| machine.process("somebody").unlink(path).unwrap());
+        },
+    ];
+    for profile in [Profile::Linux, Profile::Mac, Profile::Windows] {
+        for damage in damages {
+            let machine = machine(profile);
+            let process = machine.process("copier");
+            let report = back_up(&process, &CopyOptions::default()).unwrap();
+            assert!(report.workspaces[0].linked.files > 2);
+            let all = segments(&process);
+            let log = Path::new(BACKUP).join(all[0].parent().unwrap().strip_prefix(ROOT).unwrap());
+            let there: Vec<_> =
+                process.list(&log).unwrap().into_iter().map(|entry| log.join(entry.name)).collect();
+            damage(&machine, &there);
+            let before = below(&machine.disk(), ROOT);
+            let (_store, workspace) = at(&process, BACKUP, small()).unwrap();
+            let mended = workspace.log().repair().unwrap_or_else(|e| panic!("{profile:?}: {e}"));
+            assert!(!mended.steps.is_empty());
+            let _ = put(&workspace, Durability::Durable, "after", "it").unwrap();
+            assert_eq!(workspace.health().status, Status::Healthy);
+            assert!(below(&machine.disk(), ROOT) == before, "the store has changed on {profile:?}");
+        }
+    }
+}
+
 /// Under Windows' rules too a folder gets its name with all its handles closed.
 #[test]
 fn backup_and_restore_on_every_system() {
