@@ -309,11 +309,7 @@ impl Compactor {
             if header.log_id != self.log || header.state != SegmentState::Live || header.file_name() != *new {
                 continue;
             }
-            let is_old = |old: &&SegmentName| {
-                old.generation < new.generation
-                    && old.ordinal_a >= new.ordinal_a
-                    && old.ordinal_b <= new.ordinal_b
-            };
+            let is_old = |old: &&SegmentName| old.generation < new.generation && new.covers(old);
             for old in names.iter().filter(is_old) {
                 // Only what compaction has replaced: what repair has replaced it has moved, and what nobody could read stays.
                 if header.horizon > 0 {

@@ -252,6 +252,11 @@ pub struct SegmentName {
 }
 
 impl SegmentName {
+    /// Whether it has all ordinals that another one has.
+    pub(crate) fn covers(&self, other: &SegmentName) -> bool {
+        self.ordinal_a <= other.ordinal_a && self.ordinal_b >= other.ordinal_b
+    }
+
     /// Reads a file name; `None` if it is not exactly one that [`fmt::Display`] makes.
     pub fn parse(name: &str) -> Option<Self> {
         let mut parts = name.strip_suffix(".seg")?.split('-');

@@ -521,7 +521,12 @@ impl View {
             .iter()
             .filter_map(|entry| SegmentName::parse(&entry.name))
             .collect();
-        let known = |name: &SegmentName| self.chain.contains(name);
+        // What one that was read stands for has been replaced in its turn, and is on its way out.
+        let known = |name: &SegmentName| {
+            self.chain
+                .iter()
+                .any(|mine| mine == name || mine.generation > name.generation && mine.covers(name))
+        };
         Ok(self.chain.iter().any(|name| !there.contains(name))
             || there.iter().any(|name| name.generation > 0 && !known(name)))
     }

@@ -48,6 +48,7 @@ mod open_cases;
 mod ownership_model;
 mod process_backup;
 mod process_burst;
+mod process_compact;
 mod process_create;
 #[cfg(target_os = "linux")]
 mod process_disk;

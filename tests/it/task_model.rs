@@ -562,8 +562,10 @@ fn run(steps: &[Step], tally: &Tally) -> TestCaseResult {
         let expect = expected(&reference, &given, &request);
         let before = fails.then(|| reference.clone());
         let mut told = reference.commit(me, &request.cmds, &expect, &request.fences, request.op_id);
+        // Where a segment is full, the disk is met before the request is looked at.
+        let is_early = answer.as_ref().is_err_and(|e| e.code() == "no-space");
         if let Some(before) = before
-            && told.as_ref().is_ok_and(|told| told.count > 0 && !told.again)
+            && (is_early || told.as_ref().is_ok_and(|told| told.count > 0 && !told.again))
         {
             (reference, told) = (before, Err("no-space"));
         }

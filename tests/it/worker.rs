@@ -57,6 +57,9 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("owner", crate::process_owner::owner),
         ("documenter", crate::process_documents::documenter),
         ("backup_writer", crate::process_backup::writer),
+        ("stepper", crate::process_compact::stepper),
+        ("compactor", crate::process_compact::compactor),
+        ("watcher", crate::process_compact::watcher),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]
@@ -219,6 +222,10 @@ impl Worker {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Kill −9.

@@ -125,10 +125,10 @@ def test_log_is_written_anew_and_says_the_same(tmp_path):
         before = workspace.tasks["a"]
         report = workspace.compact()
         assert report["segments"] > 3 and report["bytes_after"] * 4 < report["bytes_before"] and report["dropped"] > 300
-        assert workspace.tasks["a"] == before and before["tokensIn"] == 599
+        assert workspace.tasks["a"] == before and before.item["tokensIn"] == 599
     with foldlog.open_store(tmp_path / "store") as store:
         workspace = store.workspace("key:w")
-        assert workspace.tasks["a"]["tokensIn"] == 599
+        assert workspace.tasks["a"].item["tokensIn"] == 599
         with pytest.raises(foldlog.TrimmedError):
             workspace.subscribe("start")
 
