@@ -200,8 +200,8 @@ class Workspace {
 
   async compact(options) {
     const signal = signalOf(options)
-    const report = await this.#wire.job(signal, (job, cancellable) => this.#home.compact(job, cancellable), true)
-    const { segments, bytes_before: bytesBefore, bytes_after: bytesAfter, dropped, horizon } = report
+    const told = await this.#wire.job(signal, (job, cancellable) => this.#home.compact(job, cancellable), true)
+    const { segments, bytes_before: bytesBefore, bytes_after: bytesAfter, dropped, horizon } = JSON.parse(told)
     return { segments, bytesBefore, bytesAfter, dropped, horizon }
   }
 
