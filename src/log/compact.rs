@@ -21,13 +21,14 @@ use super::fold::FoldKind;
 use super::format::{EVENT_ELIDED, LAG_NONE, MAX_COUNT};
 use super::frame::{FrameHeader, FrameKind, Salt, encode_with};
 use super::lock::{LockFile, Rank};
+use super::publish::give_name;
 use super::rotate::{new_segment_id, writer_version};
 use super::scan::{self, Content, Located, Stop};
 use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::state::{State, Vocabulary};
 use super::{LogId, Paths, Revision, Seq, reader, snapshot};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Existing, Open, Vfs, VfsFile, read_full, sync_name, write_full};
+use crate::vfs::{Open, Vfs, VfsFile, read_full, write_full};
 
 /// By itself it is done only where the segments that are written anew are this part of all, and shrink by that.
 const LEAST_SHARE: u64 = 4;
@@ -281,11 +282,7 @@ impl Compactor {
                 return Err(e);
             }
         };
-        if let Err(e) = self.vfs.rename(&temporary, &path, Existing::Keep) {
-            let _ = self.vfs.unlink(&temporary);
-            return Err(Error::io(e, "publish", &path));
-        }
-        sync_name(&*self.vfs, &path).context("sync", &path)?;
+        give_name(&*self.vfs, &temporary, &path)?;
         // On Windows those that others have open stay until the next time.
         inputs.iter().for_each(|input| drop(self.vfs.unlink(&input.path)));
         self.vfs.sync_dir(&self.paths.log()).context("sync", &self.paths.log())?;

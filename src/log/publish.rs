@@ -22,6 +22,11 @@ pub(crate) fn write_new(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> 
 /// [`write_new`] under a temporary name, then its name, which must be free; all durable when this returns.
 pub(crate) fn publish(vfs: &dyn Vfs, temporary: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     write_new(vfs, temporary, bytes)?;
+    give_name(vfs, temporary, path)
+}
+
+/// Gives a file that is whole and synced its name, which must be free; durable when this returns. Nothing stays of a failure.
+pub(crate) fn give_name(vfs: &dyn Vfs, temporary: &Path, path: &Path) -> Result<()> {
     if let Err(e) = vfs.rename(temporary, path, Existing::Keep) {
         let _ = vfs.unlink(temporary);
         return Err(Error::io(e, "publish", path));

@@ -108,7 +108,7 @@ impl Home {
             let task = index.get(&id)?;
             let token = foldlog::Token { revision: task.revision, at: state.cursor_at(task.seq) };
             let same = usize::try_from(slot).is_ok_and(|slot| known.has(slot, token));
-            Some((!same).then(|| foldlog::Snapshot { task: task, token }))
+            Some((!same).then_some(foldlog::Snapshot { task, token }))
         });
         match found.map_err(thrown)? {
             None => {

@@ -14,6 +14,7 @@ use super::engine::Log;
 use super::finding::{Finding, Severity};
 use super::fold::FoldKind;
 use super::lock::{Held, LockFile, Rank};
+use super::publish::give_name;
 use super::reader::{self, Reach, Walk};
 use super::rotate::writer_version;
 use super::settings::{Recovery, Settings};
@@ -22,7 +23,7 @@ use super::view::View;
 use super::{LogId, Lpos, Mapping, Paths, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
-use crate::vfs::{Existing, FileKind, Vfs};
+use crate::vfs::{FileKind, Vfs};
 
 pub(crate) mod base;
 pub(crate) mod file;
@@ -509,11 +510,7 @@ impl Job {
                 return Err(e);
             }
         };
-        if let Err(e) = self.vfs.rename(&temporary, &path, Existing::Keep) {
-            let _ = self.vfs.unlink(&temporary);
-            return Err(Error::io(e, "publish", &path));
-        }
-        self.vfs.sync_dir(&dir).context("sync", &dir)?;
+        give_name(&*self.vfs, &temporary, &path)?;
         let (all, _) = list(&*self.vfs, &self.paths)?;
         // Where others have one mapped, Windows refuses: then it goes after a later one.
         all.iter().skip(KEPT).for_each(|old| drop(self.vfs.unlink(&dir.join(old.to_string()))));
