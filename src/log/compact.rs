@@ -35,6 +35,8 @@ const LEAST_SHARE: u64 = 4;
 const LEAST_GAIN: u64 = 8;
 /// Most bytes that are written anew at a time.
 const RUN_MAX: u64 = 64 << 20;
+/// What a segment is called while compaction writes it; others write `.new-*` beside it.
+const TEMPORARY: &str = ".compact-";
 /// How much is written at a time.
 const WRITE_PIECE: usize = 1 << 20;
 
@@ -116,14 +118,16 @@ impl Judgement {
             let is_state = event.kind != EVENT_ELIDED && event.revision != Revision(0);
             let effect = if is_state { effect(&event) } else { None };
             let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
-            let key = match effect {
-                Some(_) => *self.keys.entry(event.to_key()).or_insert(next),
-                None => u32::MAX,
+            let is_known = effect.is_some();
+            // Whatever an unknown one does, it may be that what was before matters to it.
+            let unknown = Effect::Stays { given: 0, taken: u64::MAX };
+            let (key, effect) = match is_state {
+                true => (*self.keys.entry(event.to_key()).or_insert(next), effect.unwrap_or(unknown)),
+                false => (u32::MAX, Effect::default()),
             };
             if key == next {
                 self.there.push(0);
             }
-            let effect = effect.unwrap_or_default();
             let mut was_there = true;
             if let Some(there) = self.there.get_mut(key as usize) {
                 match effect {
@@ -135,7 +139,7 @@ impl Judgement {
                 }
             }
             // Who sends a request again is answered with its events.
-            let may_go = key != u32::MAX && commit.preamble.operation.is_none();
+            let may_go = is_known && commit.preamble.operation.is_none();
             let len = u32::try_from(event.body.len() + event.key.len() + 19).unwrap_or(u32::MAX);
             self.events.push(Judged { key, effect, was_there, may_go, len });
         }
@@ -270,7 +274,7 @@ impl Compactor {
         header.max_body = inputs.iter().map(|input| input.header.max_body).max().unwrap_or(header.max_body);
         header.created = self.vfs.now();
         header.writer_version = writer_version();
-        let temporary = self.paths.log().join(format!(".new-{}", header.segment_id));
+        let temporary = self.paths.log().join(format!("{TEMPORARY}{}", header.segment_id));
         let path = self.paths.segment(&header.file_name());
         let written = self.write_run(&temporary, &header, inputs, &dropped, &mut step).and_then(|len| {
             self.check_run(&temporary, &header, tail, &all, first, before, &mut step).map(|()| len)
@@ -300,6 +304,8 @@ impl Compactor {
     fn sweep_replaced(&self) -> Result<()> {
         let dir = self.paths.log();
         let entries = self.vfs.list(&dir).context("list", &dir)?;
+        // The name of what stands for them may not be durable yet: whoever gave it is dead.
+        self.vfs.sync_dir(&dir).context("sync", &dir)?;
         let names: Vec<_> = entries.iter().filter_map(|entry| SegmentName::parse(&entry.name)).collect();
         for new in names.iter().filter(|name| name.generation > 0) {
             let Ok(header) = read_header(&*self.vfs, &self.paths.segment(new)) else { continue };
@@ -315,7 +321,7 @@ impl Compactor {
             }
         }
         // COMPACT is held: whoever began these is dead.
-        for entry in entries.iter().filter(|entry| entry.name.starts_with(".new-")) {
+        for entry in entries.iter().filter(|entry| entry.name.starts_with(TEMPORARY)) {
             let _ = self.vfs.unlink(&dir.join(&entry.name));
         }
         Ok(())

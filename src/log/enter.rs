@@ -310,7 +310,7 @@ impl Log {
         let summary = scan::segment(&bytes, &active.header, &active.salt, |_| {});
         let durable = self.durable_word();
         let hints = Hints {
-            vouched: view.vouched.max(self.durable.seq()),
+            vouched: self.vouched_beside(view.vouched)?,
             durable_offset: durable.map(|lpos| active.header.offset(lpos)),
         };
         let verdict = classify(&summary, Place::Last, hints);

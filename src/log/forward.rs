@@ -413,7 +413,7 @@ impl Log {
                 notes.push(mark.note.clone());
             }
         });
-        let vouched = self.view.read().vouched.max(self.durable.seq());
+        let vouched = self.vouched_beside(self.view.read().vouched)?;
         let hints = Hints { vouched, durable_offset: durable.map(|lpos| header.offset(lpos)) };
         let verdict = classify(&summary, Place::Last, hints);
         if verdict.is_damage() || verdict == Verdict::TooNew {

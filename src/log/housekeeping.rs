@@ -100,8 +100,12 @@ fn run(shared: &Shared) {
                 pause = pause.min(next.saturating_sub(log.vfs.monotonic()));
             }
         }
+        // It syncs, and so takes its time.
+        if logs.iter().any(|log| log.is_snapshot_due()) {
+            logs.iter().for_each(|log| log.look_after(false));
+            logs.iter().for_each(|log| log.snapshot_beside());
+        }
         logs.iter().for_each(|log| log.look_after(true));
-        logs.iter().for_each(|log| log.snapshot_beside());
         drop(logs);
         let logs = shared.logs.lock();
         if logs.news == news {

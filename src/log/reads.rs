@@ -33,17 +33,18 @@ impl Log {
 
     /// Hands out the state as it is, and believes what was found in it only if it is not a spoiled snapshot's.
     fn look<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
-        let (found, in_trouble) = {
+        let (found, trouble) = {
             let view = self.view.read();
-            (look(&view.state), view.state.is_in_trouble())
+            (look(&view.state), view.state.trouble())
         };
-        if in_trouble {
-            self.leave_spoiled_snapshot()?;
-        }
+        let Some(trouble) = trouble else { return Ok(found) };
+        // Whatever the view is by now.
+        let left = self.leave_spoiled_snapshot();
+        trouble.lost.map_or(left, |why| Err(why.duplicate()))?;
         Ok(found)
     }
 
-    /// The state as of the last read or commit of this process; makes no system call.
+    /// The state as of the last read or commit of this process; makes no system call, but where a snapshot has to be looked into.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].

@@ -20,6 +20,7 @@ use super::reader::{self, Reach, Walk, Walked};
 use super::rotate::{new_segment_id, plain_header, writer_version};
 use super::scan::{self, Content, Position, Scanner, Stop};
 use super::segment::{SegmentHeader, SegmentState};
+use super::snapshot;
 use super::view::View;
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::{Existing, Open, sync_name, write_full};
@@ -149,7 +150,11 @@ impl Log {
             let durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id);
             let walk = self.walk_for_repair(durable)?;
             match self.one_step(&walk, durable)? {
-                Some(step) => report.steps.push(step),
+                Some(step) => {
+                    report.steps.push(step);
+                    // They have what the log has no more.
+                    snapshot::remove_all(&*self.vfs, &self.paths)?;
+                }
                 None => break,
             }
         }

@@ -322,7 +322,7 @@ impl Log {
         );
         let durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id);
         let durable_offset = successor_durable(seal, durable);
-        let vouched = view.vouched.max(self.durable.seq());
+        let vouched = self.vouched_beside(view.vouched)?;
         let verdict = classify(&summary, Place::Last, Hints { vouched, durable_offset });
         if verdict.is_damage() {
             let header =

@@ -42,7 +42,9 @@ impl Log {
     pub fn view(&self, consistency: Consistency) -> Result<Arc<State>> {
         self.read_at(consistency, |_| ())?;
         let mut last = self.still.0.lock();
-        let known = last.upgrade().filter(|known| known.is_at_the_place_of(&self.view.read().state));
+        let known = last
+            .upgrade()
+            .filter(|known| !known.is_in_trouble() && known.is_at_the_place_of(&self.view.read().state));
         if let Some(known) = known {
             return Ok(known);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::index::Index;
-use super::saved::{Below, Row, Rows, partition};
+use super::saved::{Below, Row, Rows, partition, spoiled};
 use super::task::{Entry, Task};
 use crate::event::{Field, Status, TaskId, Value};
 use crate::log::{Seq, Spoiled};
@@ -173,7 +173,7 @@ impl<'a> Listed<'a> {
                 if let Some((_, row)) = below.find(id.as_str())?
                     && self.matches_row(below, &row)?
                 {
-                    total -= 1;
+                    total = total.checked_sub(1).ok_or_else(|| spoiled("its lists and rows disagree"))?;
                 }
             }
         }

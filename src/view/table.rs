@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::saved::Below;
+use super::saved::{Below, spoiled};
 use super::task::Entry;
 use crate::event::TaskId;
 use crate::log::Spoiled;
@@ -45,12 +45,13 @@ impl TaskTable {
     pub(super) fn len(&self) -> usize {
         let Some(below) = &self.below else { return self.above.len() };
         let here = |below: &Below| {
-            let mut count = 0;
+            let mut count = 0_usize;
             for n in 0..below.count() {
                 count += usize::from(below.row(n)?.is_there());
             }
             for id in self.above.keys() {
-                count -= usize::from(below.find(id.as_str())?.is_some());
+                let too = usize::from(below.find(id.as_str())?.is_some());
+                count = count.checked_sub(too).ok_or_else(|| spoiled("its keys and rows disagree"))?;
             }
             Ok(count)
         };

@@ -277,7 +277,7 @@ fn broken_off_or_failing_it_leaves_everything_as_it_was() {
                 assert_eq!(hash(other), right, "{call:?} {nth}");
             }
             let _ = compact(&tasks);
-            assert!(find(&machine.disk(), "log/.new-").is_empty(), "{call:?} {nth}: swept by the next");
+            assert!(find(&machine.disk(), "log/.compact-").is_empty(), "{call:?} {nth}: swept by the next");
             usage(&tasks, 0, 9_999);
             assert_eq!(hash(&open(&machine)), hash(&replayed(&machine)));
         }
@@ -329,7 +329,7 @@ fn examine(disk: &DiskState, marks: &[String], right: blake3::Hash, told: &mut T
     // The next one goes on from whatever this one left.
     let _ = compact(&tasks);
     usage(&tasks, 0, 9_999);
-    if hash(&tasks) != hash(&replayed(&machine)) || !find(&machine.disk(), "log/.new-").is_empty() {
+    if hash(&tasks) != hash(&replayed(&machine)) || !find(&machine.disk(), "log/.compact-").is_empty() {
         return Err("going on is something else".into());
     }
     Ok(())

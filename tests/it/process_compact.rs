@@ -17,6 +17,8 @@ use crate::worker::{BOUND, Dice, Stage, Worker, quick, seed};
 
 const WRITERS: u64 = 3;
 const READERS: u64 = 2;
+/// How often each writer is killed.
+const KILLS: u64 = 4;
 
 fn options() -> Options {
     Options::default().segment_size(32 << 10).snapshot_after(128 << 10).lock_timeout(BOUND)
@@ -28,6 +30,10 @@ fn open(root: &Path, options: Options) -> Tasks {
 
 fn task(me: u64) -> TaskId {
     TaskId::new(&format!("task{me}")).unwrap()
+}
+
+fn to_index(n: u64) -> usize {
+    usize::try_from(n).unwrap()
 }
 
 fn steps_of(tasks: &Tasks, me: u64) -> u64 {
@@ -73,7 +79,7 @@ pub(crate) fn compactor(stage: &mut Stage) {
 /// Role: reads all the time; what it sees never goes back. Arguments: root.
 pub(crate) fn watcher(stage: &mut Stage) {
     let tasks = open(&stage.path(0), options().read_only(true));
-    let mut last = vec![0; usize::try_from(WRITERS).unwrap()];
+    let mut last = vec![0; to_index(WRITERS)];
     let mut looks = 0_u64;
     loop {
         for (me, last) in (0..WRITERS).zip(&mut last) {
@@ -102,35 +108,45 @@ fn killed_compactions_and_writers_lose_nothing_and_readers_go_on() {
     let mut said = vec![0_u64; writers.len()];
     let mut compactor = Worker::start("compactor", &[&path]);
     let readers: Vec<Worker> = (0..READERS).map(|_| Worker::start("watcher", &[&path])).collect();
-    let (mut compactions, mut kills, mut looks) = (0, 0, 0);
+    let (mut compactions, mut kills, mut looks) = (0_u64, 0, 0);
+    // Each writer is killed so often, at places of its way that the dice say.
+    let mut deaths: Vec<Vec<u64>> = (0..WRITERS)
+        .map(|_| (1..=KILLS).map(|nth| count * nth / (KILLS + 1) - dice.below(count / 10)).collect())
+        .collect();
     let began = Instant::now();
     while writers.iter().any(Option::is_some) {
         assert!(began.elapsed() < BOUND * 2, "it takes too long, seed {seed}");
-        for ((me, place), said) in (0..).zip(&mut writers).zip(&mut said) {
-            let Some(worker) = place else { continue };
+        for (me, place) in (0..).zip(&mut writers) {
+            let (Some(worker), Some(deaths), Some(said)) =
+                (&mut *place, deaths.get_mut(to_index(me)), said.get_mut(to_index(me)))
+            else {
+                continue;
+            };
             match worker.try_next().as_deref() {
                 Some("done") => *place = None,
                 Some(line) => *said = line.strip_prefix("at ").map_or(*said, |n| n.parse().unwrap()),
-                None if dice.below(300) == 0 && kills < 20 => {
-                    worker.kill();
-                    kills += 1;
-                    *place = Some(writer(me));
-                }
                 None => {}
+            }
+            if place.is_some() && deaths.first().is_some_and(|at| *at <= *said) {
+                deaths.remove(0);
+                kills += 1;
+                // Dropped, the old one is killed.
+                *place = Some(writer(me));
             }
         }
         match compactor.try_next() {
-            Some(line) => compactions += u64::from(line.starts_with("compacted")),
-            None if dice.below(500) == 0 && kills < 40 => {
-                compactor.kill();
-                kills += 1;
-                compactor = Worker::start("compactor", &[&path]);
+            Some(line) if line.starts_with("compacted") => {
+                compactions += 1;
+                if compactions % 3 == 0 {
+                    compactor.kill();
+                    kills += 1;
+                    compactor = Worker::start("compactor", &[&path]);
+                }
             }
-            None => std::thread::yield_now(),
+            _ => std::thread::yield_now(),
         }
         looks += readers.iter().filter(|reader| reader.try_next().is_some()).count();
     }
-    // Whatever the dice said.
     compactor.kill();
     let compactor = Worker::start("compactor", &[&path]);
     let tasks = open(&root, options());

@@ -302,6 +302,29 @@ fn log_that_ends_before_its_snapshot_is_damaged_and_not_begun_anew() {
 }
 
 #[test]
+fn repair_below_it_takes_it_away() {
+    let machine = SimMachine::new(Profile::Linux, 14);
+    let small = || options().segment_size(4 << 10);
+    let tasks = open_with(&machine.process("writer"), small()).unwrap();
+    create(&tasks, 0, 200, 100);
+    let path = snapshot(&tasks);
+    drop(tasks);
+    let machine = SimMachine::from_disk(&machine.disk().all_synced(), 15);
+    let segments = find(&machine.disk(), ".seg");
+    assert!(segments.len() > 5);
+    flip(&machine, &segments[1], 1_000);
+    // Whoever opens by it does not look there.
+    let tasks = open_with(&machine.process("opener"), small()).unwrap();
+    assert_eq!(base_of(&tasks), Some(path));
+    let report = tasks.workspace().log().repair().unwrap();
+    assert_eq!(report.steps.len(), 1);
+    assert!(find(&machine.disk(), ".snap").is_empty(), "it had what the log has no more");
+    for other in [&tasks, &open_with(&machine.process("next"), small()).unwrap()] {
+        assert_eq!(hash(other), hash(&replayed(&machine)));
+    }
+}
+
+#[test]
 fn requests_are_remembered_over_a_snapshot() {
     let machine = SimMachine::new(Profile::Linux, 11);
     let tasks = open(&machine);

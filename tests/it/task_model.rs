@@ -197,7 +197,17 @@ fn cmd() -> impl Strategy<Value = Cmd> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+/// Steps that a running task is told of, so many that segments fill, and a compaction behind them.
+fn ran(id: usize, window: usize) -> Vec<Step> {
+    let told = (0..40).map(|n| {
+        let set = vec![("ts".to_owned(), n.to_string())];
+        let cmds = vec![Cmd::Patch { id, set, unset: Vec::new(), drop: Vec::new() }];
+        Step::Commit(Request { by: window, cmds, expect: Vec::new(), fences: Vec::new(), op_id: None })
+    });
+    told.chain([Step::Compact(window)]).collect()
+}
+
+fn step() -> impl Strategy<Value = Vec<Step>> {
     let expecting = prop_oneof![
         Just(Expecting::Absent),
         Just(Expecting::Exists),
@@ -217,12 +227,12 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(by, cmds, expect, fences, op_id)| Request { by, cmds, expect, fences, op_id })
     };
     prop_oneof![
-        30 => request().prop_map(Step::Commit),
-        2 => request().prop_map(Step::Failing),
-        2 => (1..6usize).prop_map(Step::Again),
-        3 => (1..WINDOWS).prop_map(Step::Kill),
-        2 => (0..WINDOWS).prop_map(Step::Snapshot),
-        2 => (0..WINDOWS).prop_map(Step::Compact),
+        60 => request().prop_map(|request| vec![Step::Commit(request)]),
+        4 => request().prop_map(|request| vec![Step::Failing(request)]),
+        4 => (1..6usize).prop_map(|ago| vec![Step::Again(ago)]),
+        6 => (1..WINDOWS).prop_map(|window| vec![Step::Kill(window)]),
+        4 => (0..WINDOWS).prop_map(|window| vec![Step::Snapshot(window)]),
+        3 => (id(), 0..WINDOWS).prop_map(|(id, window)| ran(id, window)),
     ]
 }
 
@@ -286,8 +296,8 @@ fn table(n: usize) -> StatusTable {
 }
 
 fn options() -> Options {
-    // Segments so short that there are many.
-    TaskStore::options(Options::default().housekeeping(Housekeeping::Off)).segment_size(1 << 10)
+    // Segments as short as may be, so that there are some.
+    TaskStore::options(Options::default().housekeeping(Housekeeping::Off)).segment_size(4 << 10)
 }
 
 fn open(machine: &SimMachine, label: &str, options: Options) -> Tasks {
@@ -620,7 +630,7 @@ fn lists() -> u32 {
 #[test]
 fn tasks_and_reference_say_the_same() {
     let config = Config { cases: lists(), failure_persistence: None, ..Config::default() };
-    let steps = prop::collection::vec(step(), 100..=130);
+    let steps = prop::collection::vec(step(), 100..=130).prop_map(|steps| steps.concat());
     let tally = Tally::default();
     let every = [
         "again",

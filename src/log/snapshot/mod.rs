@@ -19,6 +19,7 @@ use super::reader::{self, Reach, Walk};
 use super::rotate::writer_version;
 use super::settings::{Recovery, Settings};
 use super::state::{State, Vocabulary};
+use super::sync::Proof;
 use super::view::View;
 use super::{LogId, Lpos, Mapping, Paths, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
@@ -83,7 +84,7 @@ pub(super) struct Snapshots {
     /// lpos at which the newest one ends, as far as this process knows.
     end: AtomicU64,
     /// How long it is.
-    len: AtomicU64,
+    len: Arc<AtomicU64>,
     /// lpos from which on the housekeeping thread is to look whether one is due.
     ring_at: AtomicU64,
     /// Whether one is being written by this process.
@@ -141,6 +142,18 @@ pub(super) fn vouched(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<u64> {
         (header.log_id == log && header.seq == name.seq).then_some(header.seq)
     };
     Ok(all.iter().find_map(seq).unwrap_or(0))
+}
+
+/// Removes all of them: repair has changed what lies below.
+pub(super) fn remove_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
+    let (all, _) = list(vfs, paths)?;
+    for path in all.iter().map(|name| paths.snapshots().join(name.to_string())) {
+        match vfs.unlink(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(e, "remove", &path)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The ordinal of the segment in which the older of the snapshots ends: what lies below may be written anew, and both still
@@ -303,7 +316,7 @@ impl Replayer {
         let (state, _) = reader::stable(&self.paths, || {
             let mut view = View::empty(self.settings.fold);
             let walk = reader::walk(&*self.vfs, &self.paths, self.log, None, Reach::Intact, &mut |visit| {
-                trimmed |= visit.header.horizon > self.seq;
+                trimmed |= visit.header.horizon > self.seq && visit.header.first_seq <= self.seq;
                 if visit.located.frame.header.seq <= self.seq {
                     view.visit(visit, &self.settings.vocabulary);
                 }
@@ -376,14 +389,18 @@ impl Log {
         if !self.is_snapshot_due() || self.snapshots.under_way.load(Ordering::Acquire) {
             return;
         }
-        let Ok(Some(job)) = self.start_snapshot() else { return };
-        // Should it fail, it is not tried again before as much is new once more.
+        let end = self.view.read().end_lpos();
+        let started = self.start_snapshot();
+        // Should it come to nothing, it is not tried again before as much is new once more.
         let len = self.snapshots.len.load(Ordering::Relaxed);
-        self.snapshots.note(job.anchor.events_end_lpos, len, self.settings.snapshot_after);
+        self.snapshots.note(end, len, self.settings.snapshot_after);
+        let Ok(Some(job)) = started else { return };
+        let len = Arc::clone(&self.snapshots.len);
         // Nobody waits for it: whoever opens next either finds it, or the one before.
         let compactor = self.compactor();
         let write = move || {
-            if job.run().is_ok() {
+            if let Ok(report) = job.run() {
+                len.store(report.bytes, Ordering::Relaxed);
                 // Now that there is a newer one, more lies below the older.
                 let _ = compactor.run(Worth::ItsWhile, &mut |_, _| ControlFlow::Continue(()));
             }
@@ -414,12 +431,15 @@ impl Log {
         let (state, anchor, end) = {
             let view = self.view.read();
             view.check_all_was_read("write a snapshot of it")?;
-            let is_known = view.state.unknown().is_none() && !view.state.is_in_trouble();
+            let known = |(kind, version): &(u16, u8)| self.settings.vocabulary.knows(*kind, *version);
+            // Nobody could use one who knows no more than this program.
+            let is_known = view.state.kinds.all().iter().all(known) && !view.state.is_in_trouble();
             let Some(anchor) = view.anchor().filter(|_| is_known) else { return Ok(None) };
             (view.state.copy_whole(), anchor, view.end_lpos())
         };
         drop(writer);
-        self.make_durable(end, state.last().0)?;
+        // What vouches on disk rests on a sync that this process has seen.
+        self.make_durable_by(end, state.last().0, None, Proof::Own)?;
         // A recovery may have cut what was copied.
         self.still_stands(state.cursor())?;
         // Only now: a sync may hang, and others wait for COMPACT.
@@ -444,10 +464,10 @@ impl Log {
         }))
     }
 
-    /// What a snapshot that is relied on has come to, if something has: then the log is folded anew, without it.
+    /// Folds the log anew, without the snapshot that it stands on, if that is spoiled.
     ///
     /// # Errors
-    /// Why the log cannot be read in its place: what was read meanwhile may not be believed.
+    /// As [`Log::open`].
     pub(super) fn leave_spoiled_snapshot(&self) -> Result<()> {
         let mut view = self.view.write();
         let Some(trouble) = view.state.trouble() else { return Ok(()) };
@@ -455,16 +475,25 @@ impl Log {
             return Ok(());
         };
         let name = path.file_name().and_then(|name| SnapshotName::parse(name.to_str()?));
-        self.snapshots.shunned.lock().push(path.clone());
+        {
+            let mut shunned = self.snapshots.shunned.lock();
+            if !shunned.contains(&path) {
+                shunned.push(path.clone());
+            }
+        }
         let mut finding =
             unused(path, name.unwrap_or(SnapshotName { seq: 0, random: 0 }), &trouble.spoiled.0);
         finding.severity = Severity::Warning;
         self.note(finding);
-        self.rebuild(&mut view)?;
-        match trouble.lost {
-            None => Ok(()),
-            Some(why) => Err(why.duplicate()),
-        }
+        self.rebuild(&mut view)?.into_iter().for_each(|finding| self.note(finding));
+        Ok(())
+    }
+
+    /// The highest event number that anything but the bytes at the end vouches for: frames that were read (`by_frames`), syncs that
+    /// this process has seen, snapshots.
+    pub(super) fn vouched_beside(&self, by_frames: u64) -> Result<u64> {
+        let by_snapshot = vouched(&*self.vfs, &self.paths, self.meta.log_id)?;
+        Ok(by_frames.max(self.durable.seq()).max(by_snapshot))
     }
 
     /// Snapshots that turned out to be spoiled.
