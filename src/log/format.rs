@@ -141,4 +141,4 @@ pub const SNAPSHOT_BLOCK: u64 = 16 << 10;
 /// Up to which length all blocks of a snapshot are checked at once.
 pub const SNAPSHOT_EAGER: u64 = 1 << 20;
 /// How much new log makes a snapshot worth its while, unless told otherwise.
-pub const SNAPSHOT_AFTER: u64 = 1 << 20;
+pub const SNAPSHOT_AFTER: u64 = 4 << 20;

@@ -141,8 +141,8 @@ impl Options {
         self
     }
 
-    /// How many bytes of a log must be new before a snapshot of it is written by itself, in the background or at a clean
-    /// close; 1 MiB unless said otherwise, `u64::MAX` = never. It is a quarter of the last one's length at least.
+    /// How many bytes of a log must be new before a snapshot of it is written by itself in the background: 4 MiB unless said
+    /// otherwise, `u64::MAX` = never. At a clean close a quarter of it is enough. It is a quarter of the last one's length at least.
     #[must_use]
     pub fn snapshot_after(mut self, bytes: u64) -> Self {
         self.settings.snapshot_after = bytes;

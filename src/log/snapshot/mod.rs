@@ -41,6 +41,8 @@ const KEPT: usize = 2;
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Of the snapshot's own length, how much of the log must be new before another is written.
 const SHARE: u64 = 4;
+/// At a clean close this part of what is due otherwise is enough.
+const CLOSE_SHARE: u64 = 4;
 /// What a snapshot is called while it is written.
 const TEMPORARY: &str = ".new-";
 
@@ -378,10 +380,14 @@ impl Log {
 
     /// Whether so much of the log is new since the newest snapshot that another is worth its while.
     pub(super) fn is_snapshot_due(&self) -> bool {
+        self.is_snapshot_due_after(self.settings.snapshot_after)
+    }
+
+    fn is_snapshot_due_after(&self, after: u64) -> bool {
         if self.session.is_none() || !self.settings.can_be_saved() {
             return false;
         }
-        self.view.read().end_lpos() >= self.snapshots.due_at(self.settings.snapshot_after)
+        self.view.read().end_lpos() >= self.snapshots.due_at(after)
     }
 
     /// Writes the snapshot that is due, in a thread of its own: it may take seconds, and others need the housekeeping thread.
@@ -410,7 +416,8 @@ impl Log {
 
     /// At a clean close: whoever opens next is to find little to read.
     pub(super) fn snapshot_at_close(&self) {
-        if self.is_snapshot_due() {
+        let after = self.settings.snapshot_after;
+        if after < u64::MAX && self.is_snapshot_due_after(after / CLOSE_SHARE) {
             // Nobody is left to be told; the next opener reads the log.
             let _ = self.snapshot();
         }
