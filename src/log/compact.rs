@@ -172,7 +172,8 @@ struct Verdict {
 
 impl Log {
     /// Writes old segments anew, smaller: state events go whose every effect later ones in the same segments overwrite. `None` =
-    /// there is nothing worth it below the older snapshot, or another process is at it.
+    /// there is nothing worth it below the older snapshot, a segment there cannot be read as part of the log (`foldlog verify` says
+    /// which), or another process is at it.
     ///
     /// `progress` is told how far it is, and may break it off.
     ///

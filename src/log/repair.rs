@@ -149,12 +149,12 @@ impl Log {
         for _ in 0..ROUNDS_MAX {
             let durable = reader::durable_word(&*self.vfs, &self.paths, self.meta.log_id);
             let walk = self.walk_for_repair(durable)?;
+            if walk.damage.is_some() {
+                // They have what the log will have no more.
+                snapshot::spend_all(&*self.vfs, &self.paths)?;
+            }
             match self.one_step(&walk, durable)? {
-                Some(step) => {
-                    report.steps.push(step);
-                    // They have what the log has no more.
-                    snapshot::remove_all(&*self.vfs, &self.paths)?;
-                }
+                Some(step) => report.steps.push(step),
                 None => break,
             }
         }
@@ -171,6 +171,7 @@ impl Log {
             self.end_with_epoch(&mut writer)?;
         }
         drop(writer);
+        snapshot::remove_spent(&*self.vfs, &self.paths);
         self.tell();
         Ok(report)
     }

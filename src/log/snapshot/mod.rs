@@ -24,7 +24,7 @@ use super::view::View;
 use super::{LogId, Lpos, Mapping, Paths, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
-use crate::vfs::{FileKind, Vfs};
+use crate::vfs::{Existing, FileKind, Vfs};
 
 pub(crate) mod base;
 pub(crate) mod file;
@@ -43,6 +43,8 @@ const PATIENCE: Duration = Duration::from_millis(10);
 const SHARE: u64 = 4;
 /// At a clean close this part of what is due otherwise is enough.
 const CLOSE_SHARE: u64 = 4;
+/// What a snapshot's name ends in once repair has changed what lies below it.
+const SPENT: &str = ".spent";
 /// What a snapshot is called while it is written.
 const TEMPORARY: &str = ".new-";
 
@@ -136,26 +138,49 @@ fn list(vfs: &dyn Vfs, paths: &Paths) -> Result<(Vec<SnapshotName>, Vec<PathBuf>
     Ok((all, unfinished.collect()))
 }
 
-/// The last event that any snapshot covers: all up to it was durable before the snapshot got its name.
+/// The last event that any snapshot covers, spent ones too: all up to it was durable before the snapshot got its name.
 pub(super) fn vouched(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<u64> {
-    let (all, _) = list(vfs, paths)?;
-    let seq = |name: &SnapshotName| {
-        let header = file::header_of(vfs, &paths.snapshots().join(name.to_string()))?;
+    let seq = |name: SnapshotName, path: PathBuf| {
+        let header = file::header_of(vfs, &path)?;
         (header.log_id == log && header.seq == name.seq).then_some(header.seq)
     };
-    Ok(all.iter().find_map(seq).unwrap_or(0))
+    let dir = paths.snapshots();
+    let (all, _) = list(vfs, paths)?;
+    let newest = all.iter().find_map(|name| seq(*name, dir.join(name.to_string())));
+    let spent = spent(vfs, paths)?.into_iter().filter_map(|(name, path)| seq(name, path));
+    Ok(spent.chain(newest).max().unwrap_or(0))
 }
 
-/// Removes all of them: repair has changed what lies below.
-pub(super) fn remove_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
+/// Those that nobody goes by any more.
+fn spent(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<(SnapshotName, PathBuf)>> {
+    let dir = paths.snapshots();
+    let entries = match vfs.list(&dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io(e, "list", &dir)),
+    };
+    let name = |entry: &crate::vfs::Entry| SnapshotName::parse(entry.name.strip_suffix(SPENT)?);
+    Ok(entries.iter().filter_map(|entry| Some((name(entry)?, dir.join(&entry.name)))).collect())
+}
+
+/// Has nobody go by any of them from now on: repair is about to change what lies below. They still vouch, until
+/// [`remove_spent`]. COMPACT is held.
+pub(super) fn spend_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
+    let dir = paths.snapshots();
     let (all, _) = list(vfs, paths)?;
-    for path in all.iter().map(|name| paths.snapshots().join(name.to_string())) {
-        match vfs.unlink(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(e, "remove", &path)),
-            _ => {}
-        }
+    for path in all.iter().map(|name| dir.join(name.to_string())) {
+        let mut gone = path.clone().into_os_string();
+        gone.push(SPENT);
+        vfs.rename(&path, gone.as_ref(), Existing::Replace).context("set aside", &path)?;
     }
-    Ok(())
+    if all.is_empty() { Ok(()) } else { vfs.sync_dir(&dir).context("sync", &dir) }
+}
+
+/// Removes those that nobody goes by, as far as the system lets it: the log itself vouches now. COMPACT is held.
+pub(super) fn remove_spent(vfs: &dyn Vfs, paths: &Paths) {
+    for (_, path) in spent(vfs, paths).unwrap_or_default() {
+        let _ = vfs.unlink(&path);
+    }
 }
 
 /// The ordinal of the segment in which the older of the snapshots ends: what lies below may be written anew, and both still
@@ -533,6 +558,7 @@ impl Job {
         let (_, unfinished) = list(&*self.vfs, &self.paths)?;
         // COMPACT is held: whoever began these is dead.
         unfinished.iter().for_each(|path| drop(self.vfs.unlink(path)));
+        remove_spent(&*self.vfs, &self.paths);
         let mut random = [0; 8];
         self.vfs.random(&mut random).context("draw a name in", &dir)?;
         let name = SnapshotName { seq: self.state.last().0, random: u64::from_le_bytes(random) };
