@@ -37,12 +37,15 @@ pub enum Open {
     CreateLock,
     /// An existing lock file of somebody else, to be probed, perhaps renamed or deleted while it is held.
     ProbeLock,
+    /// An existing file that nobody writes any more, for reading; its lock is taken *shared*: it says that the file is in
+    /// use, and whoever takes the lock of a [`Open::ProbeLock`] handle knows that it is not.
+    InUse,
 }
 
 impl Open {
     /// Whether the handle exists to carry an OS lock. A forked child closes these (never unlocks them).
     pub fn is_lock(self) -> bool {
-        matches!(self, Open::Lock | Open::CreateLock | Open::ProbeLock)
+        matches!(self, Open::Lock | Open::CreateLock | Open::ProbeLock | Open::InUse)
     }
 }
 
@@ -206,7 +209,8 @@ pub trait VfsFile: Debug + Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// Identity, link count and length of what is open now.
     fn stat(&self) -> io::Result<Stat>;
-    /// Takes the exclusive whole-file OS lock if it is free; `false` = somebody holds it. Never waits.
+    /// Takes the exclusive whole-file OS lock if it is free; `false` = somebody holds it. Never waits. Of a file opened as
+    /// [`Open::InUse`] it takes the shared one, which excludes the exclusive one only.
     ///
     /// A second handle excludes the first even within one process. Whether the *same* handle may take the lock twice
     /// differs between systems, so callers never do.

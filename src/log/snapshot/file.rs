@@ -305,6 +305,41 @@ pub(crate) fn spoiled(why: impl Into<String>) -> Spoiled {
     Spoiled(why.into())
 }
 
+/// Says to all processes, by a shared lock, that a file is in use. A forked child closes its copy of it, and does not unlock.
+#[derive(Debug)]
+struct InUse(Box<dyn VfsFile>);
+
+impl InUse {
+    /// `None` = it cannot be said here (a file system without locks). Where the file is being removed, or is gone, it is
+    /// [`ErrorKind::NotYet`].
+    fn of(vfs: &dyn Vfs, path: &Path, opened: &dyn VfsFile) -> Result<Option<Self>> {
+        let gone = || Error::new(ErrorKind::NotYet, "open", path);
+        let file = match vfs.open(path, Open::InUse) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(gone()),
+            Err(_) => return Ok(None),
+        };
+        match file.try_lock() {
+            Ok(true) => {}
+            Ok(false) => return Err(gone()),
+            Err(_) => return Ok(None),
+        }
+        let held = InUse(file);
+        // Whoever removes it gives it another name first, and then looks who uses it.
+        let is_there = |e: std::io::Error| Error::io(e, "look at", path);
+        let same = held.0.stat().map_err(is_there)?.id == opened.stat().map_err(is_there)?.id
+            && vfs.stat(path).is_ok_and(|there| held.0.stat().is_ok_and(|here| here.id == there.id));
+        if same { Ok(Some(held)) } else { Err(gone()) }
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // The system frees it with the descriptor at the latest.
+        let _ = self.0.unlock();
+    }
+}
+
 #[derive(Debug)]
 enum Source {
     Mapped(Box<dyn Mapped>),
@@ -315,6 +350,7 @@ enum Source {
 #[derive(Debug)]
 pub struct SnapshotFile {
     source: Source,
+    _in_use: Option<InUse>,
     path: PathBuf,
     header: Header,
     data_end: u64,
@@ -329,6 +365,7 @@ impl SnapshotFile {
     /// Opens one; with `map` its bytes are mapped where that can be, else read when they are wanted.
     pub(crate) fn open(vfs: &dyn Vfs, path: &Path, map: bool) -> Result<Result<Self, Spoiled>> {
         let file = vfs.open(path, Open::Read).context("open", path)?;
+        let in_use = InUse::of(vfs, path, &*file)?;
         let mut head = [0; HEADER_LEN];
         let n = read_full(&*file, &mut head, 0).context("read", path)?;
         let (header, layout) = match Header::decode(head.get(..n).unwrap_or_default()) {
@@ -367,6 +404,7 @@ impl SnapshotFile {
         let checked = std::iter::repeat_with(AtomicU64::default).take(words).collect();
         let opened = SnapshotFile {
             source,
+            _in_use: in_use,
             path: path.into(),
             header,
             data_end: layout.data_end,

@@ -187,6 +187,15 @@ fn try_lock(file: &File) -> io::Result<bool> {
     })
 }
 
+/// Takes the OS lock on a whole file shared, if nobody has it to himself.
+fn try_lock_shared(file: &File) -> io::Result<bool> {
+    retry_interrupted(|| match fs4::FileExt::try_lock_shared(file) {
+        Ok(()) => Ok(true),
+        Err(fs4::TryLockError::WouldBlock) => Ok(false),
+        Err(fs4::TryLockError::Error(e)) => Err(e),
+    })
+}
+
 /// Releases the OS lock on a whole file.
 fn unlock(file: &File) -> io::Result<()> {
     retry_interrupted(|| fs4::FileExt::unlock(file))

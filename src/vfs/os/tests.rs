@@ -561,3 +561,20 @@ mod windows_only {
 
 #[cfg(unix)]
 mod unix_only;
+
+#[test]
+fn file_in_use_is_free_for_nobody_until_the_last_user_lets_go() {
+    let (_dir, dir) = folder();
+    let path = dir.join("f");
+    drop(create(&path, b"x"));
+    let (first, second) = (Os.open(&path, Open::InUse).unwrap(), Os.open(&path, Open::InUse).unwrap());
+    assert!(first.try_lock().unwrap() && second.try_lock().unwrap());
+    let probe = Os.open(&path, Open::ProbeLock).unwrap();
+    first.unlock().unwrap();
+    assert!(!probe.try_lock().unwrap(), "the second uses it");
+    drop(second);
+    assert!(probe.try_lock().unwrap());
+    assert!(!first.try_lock().unwrap(), "whoever removes it has it to himself");
+    assert!(first.write_at(b"y", 0).is_err());
+    probe.unlock().unwrap();
+}

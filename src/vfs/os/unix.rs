@@ -41,6 +41,8 @@ pub(super) struct UnixFile {
 #[derive(Debug)]
 struct Lock {
     registered: fork::Registered,
+    /// Opened as [`Open::InUse`].
+    shares: bool,
     held: AtomicBool,
 }
 
@@ -140,7 +142,7 @@ impl VfsFile for UnixFile {
 
     fn try_lock(&self) -> io::Result<bool> {
         let (file, lock) = self.lock()?;
-        let taken = super::try_lock(file)?;
+        let taken = if lock.shares { super::try_lock_shared(file)? } else { super::try_lock(file)? };
         if taken {
             lock.held.store(true, Ordering::Relaxed);
         }
@@ -192,7 +194,8 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<UnixFile> {
         Ok(file)
     })?;
     let device = made.map_or(0, |stat| stat.id.device);
-    let lock = Some(Lock { registered, held: AtomicBool::new(false) });
+    let shares = how == Open::InUse;
+    let lock = Some(Lock { registered, shares, held: AtomicBool::new(false) });
     Ok(UnixFile::opened(file, lock, device, false))
 }
 
@@ -201,7 +204,7 @@ fn open_once(path: &Path, how: Open) -> io::Result<(File, u64)> {
     // NONBLOCK: opening a FIFO or a modem waits for the other side otherwise. It means nothing for regular files.
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = match how {
-        Open::Read => OFlags::RDONLY,
+        Open::Read | Open::InUse => OFlags::RDONLY,
         Open::Write | Open::Lock | Open::ProbeLock => OFlags::RDWR,
         Open::Append => OFlags::WRONLY | OFlags::APPEND,
         Open::Create | Open::CreateLock => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,

@@ -51,6 +51,8 @@ pub(super) struct WindowsFile {
     /// Its volume, as it was at open: it can't change, and Wine forgets it when the file is renamed.
     device: u64,
     is_lock: bool,
+    /// Opened as [`Open::InUse`].
+    shares: bool,
     /// Whether it may be mapped for writing.
     writable: bool,
     /// Opened as [`Open::Append`]; the system refuses everything else on such a handle by itself.
@@ -100,7 +102,8 @@ impl VfsFile for WindowsFile {
         if !self.is_lock {
             return Err(not_for_locking());
         }
-        let taken = super::try_lock(&self.file)?;
+        let taken =
+            if self.shares { super::try_lock_shared(&self.file)? } else { super::try_lock(&self.file)? };
         if taken {
             self.held.store(true, Ordering::Relaxed);
         }
@@ -156,7 +159,8 @@ pub(super) fn open(path: &Path, how: Open) -> io::Result<WindowsFile> {
     let device = identity(&file)?.device;
     let (is_lock, appends) = (how.is_lock(), how == Open::Append);
     let writable = matches!(how, Open::Write | Open::Create);
-    Ok(WindowsFile { file, device, is_lock, writable, appends, held: AtomicBool::new(false) })
+    let shares = how == Open::InUse;
+    Ok(WindowsFile { file, device, is_lock, shares, writable, appends, held: AtomicBool::new(false) })
 }
 
 fn open_once(path: &Path, how: Open, writing: bool) -> io::Result<File> {
@@ -164,7 +168,7 @@ fn open_once(path: &Path, how: Open, writing: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
         .read(true)
-        .write(writing && how != Open::Read)
+        .write(writing && !matches!(how, Open::Read | Open::InUse))
         .create_new(matches!(how, Open::Create | Open::CreateLock))
         .share_mode(if how == Open::Lock { shared } else { shared | FILE_SHARE_DELETE })
         .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);

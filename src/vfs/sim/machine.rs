@@ -1,6 +1,6 @@
 //! The machine: one disk, its page cache and locks, and the processes on it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,8 @@ pub(crate) struct World {
     next_open: u64,
     /// Who holds the lock of which file: the id of an open file.
     pub(crate) locks: HashMap<Ino, u64>,
+    /// Who holds it with others: the id of each open file.
+    pub(crate) shares: BTreeSet<(Ino, u64)>,
     /// Locks of killed processes that are still held for so many tries.
     pub(crate) lingering: HashMap<Ino, u32>,
     linger: u32,
@@ -209,6 +211,7 @@ impl SimMachine {
             opens: HashMap::new(),
             next_open: 0,
             locks: HashMap::new(),
+            shares: BTreeSet::new(),
             lingering: HashMap::new(),
             linger: 0,
             doomed: HashMap::new(),
@@ -500,6 +503,7 @@ impl World {
         if self.locks.get(&open.ino) == Some(&id) {
             self.locks.remove(&open.ino);
         }
+        self.shares.remove(&(open.ino, id));
         if self.is_open(open.ino) {
             return;
         }

@@ -396,7 +396,11 @@ impl SimFile {
     }
 
     fn refuse_unwritable(&self) -> io::Result<()> {
-        if matches!(self.how, Open::Read | Open::Append) { Err(not_opened_so()) } else { Ok(()) }
+        if matches!(self.how, Open::Read | Open::InUse | Open::Append) {
+            Err(not_opened_so())
+        } else {
+            Ok(())
+        }
     }
 
     fn refuse_if_it_only_appends(&self) -> io::Result<()> {
@@ -495,8 +499,17 @@ impl VfsFile for SimFile {
                 *tries -= 1;
                 return Ok(false);
             }
+            let is_shared_with = |world: &World| {
+                let range = world.shares.range((self.ino, 0)..=(self.ino, u64::MAX));
+                range.clone().any(|(_, holder)| *holder != self.id)
+            };
             match world.locks.get(&self.ino) {
                 Some(holder) => Ok(*holder == self.id && !windows),
+                None if self.how == Open::InUse => {
+                    world.shares.insert((self.ino, self.id));
+                    Ok(true)
+                }
+                None if is_shared_with(world) => Ok(false),
                 None => {
                     world.locks.insert(self.ino, self.id);
                     Ok(true)
@@ -509,6 +522,9 @@ impl VfsFile for SimFile {
         self.call(Op::Unlock, 0, 0, |world, _| {
             if world.locks.get(&self.ino) == Some(&self.id) {
                 world.locks.remove(&self.ino);
+                return Ok(());
+            }
+            if world.shares.remove(&(self.ino, self.id)) {
                 return Ok(());
             }
             if world.profile.is_windows() { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
@@ -599,7 +615,7 @@ impl SimWords {
             world.disk.file(self.file.ino)?.live.read(&mut word, at);
             let now = u64::from_le_bytes(word);
             let new = change(now);
-            if new != now && self.file.how != Open::Read {
+            if new != now && !matches!(self.file.how, Open::Read | Open::InUse) {
                 world.disk.write_mapped(self.file.ino, &new.to_le_bytes(), at)?;
             }
             Ok(now)

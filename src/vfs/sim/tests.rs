@@ -711,3 +711,18 @@ fn file_reads_like_a_vector_of_bytes() {
         }
     }
 }
+
+#[test]
+fn file_in_use_is_free_when_its_last_user_is_dead() {
+    let (machine, one) = linux();
+    let two = machine.process("two");
+    put(&one, "/f", b"x");
+    let (a, b) = (one.open(p("/f"), Open::InUse).unwrap(), two.open(p("/f"), Open::InUse).unwrap());
+    assert!(a.try_lock().unwrap() && b.try_lock().unwrap());
+    a.unlock().unwrap();
+    let probe = one.open(p("/f"), Open::ProbeLock).unwrap();
+    assert!(!probe.try_lock().unwrap(), "the other process uses it");
+    machine.kill(&two);
+    assert!(probe.try_lock().unwrap() && !a.try_lock().unwrap());
+    assert!(a.write_at(b"y", 0).is_err());
+}
