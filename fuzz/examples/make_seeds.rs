@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use foldlog::event::{Cause, Event, Fence, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value};
+use foldlog::event::{Cause, Event, Fence, Field, Imported, Item, Patch, Retention, Status, StatusTable, TaskId, Value};
 use foldlog::log::control_frame::{Control, RecoveryMark, Seal};
 use foldlog::log::envelope::{Envelope, KeyKind, Operation, Preamble};
 use foldlog::log::format::LAG_NONE;
@@ -256,6 +256,9 @@ fn events() -> Vec<(&'static str, Event)> {
         ("kept", Event::SourceKept { source: "s".into(), record: Value::from("{") }),
         ("rules", Event::RulesSet(StatusTable::default())),
         ("bound", Event::WorkspaceBound(Binding::Path("/p".into()))),
+        ("retention", Event::RetentionSet(Some(Retention::KeepAll))),
+        ("pinned", Event::Pinned(true)),
+        ("purged", Event::Purged { fence: 3 }),
         ("backup", Event::BackedUp { target: "/b".into(), covers: Seq(9) }),
         ("session", Event::SessionStarted { label: "l".into(), version: "v".into(), pid: 1 }),
     ]

@@ -199,6 +199,27 @@ pub(super) struct DocumentMirroredV1<'a> {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RetentionSetV1 {
+    /// 0 = nothing is set any more, 1 = the limits below, 2 = all is kept. Without 1 the rest is absent.
+    pub(super) keep: u8,
+    /// In µs.
+    pub(super) age: Option<u64>,
+    pub(super) count: Option<u64>,
+    pub(super) bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PinnedV1 {
+    pub(super) pinned: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PurgedV1 {
+    /// The number that no fence given out before has.
+    pub(super) fence: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BackedUpV1<'a> {
     /// The folder of the backup.
     pub(super) target: &'a str,

@@ -75,12 +75,12 @@ kinds! {
     LEASE_RELEASED = 73 v 0 "lease-released";
     /// Reserved: somebody else ended it.
     LEASE_ENDED = 74 v 0 "lease-ended";
-    /// Reserved: how long history is kept.
-    RETENTION_SET = 80 v 0 "retention-set";
-    /// Reserved: history of a task is kept whole.
-    PINNED = 81 v 0 "pinned";
-    /// Reserved: a task's bytes were removed from every file.
-    PURGED = 82 v 0 "purged";
+    /// How much of the history is kept, of the workspace's or of one task's.
+    RETENTION_SET = 80 v 1 "retention-set";
+    /// Whether the history of a task is kept whole, whatever else is set.
+    PINNED = 81 v 1 "pinned";
+    /// What a deleted task held is to go from every file.
+    PURGED = 82 v 1 "purged";
     /// The workspace was backed up.
     BACKED_UP = 83 v 1 "backed-up";
     /// Reserved: the hash of a mirror that is about to be written.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod body;
 mod fence;
@@ -14,6 +15,7 @@ pub mod json;
 pub mod kinds;
 mod name;
 mod plain;
+mod retention;
 mod status;
 mod value;
 
@@ -24,6 +26,7 @@ pub use item::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch};
 pub use kinds::vocabulary;
 pub(crate) use name::check as check_name;
 pub use name::{DOCUMENT_KIND_LEN_MAX, DOCUMENT_NAME_LEN_MAX, DocumentName};
+pub use retention::Retention;
 pub use status::{By, Status, StatusTable};
 pub use value::Value;
 
@@ -32,8 +35,8 @@ use crate::log::{Binding, BlobId, Key, KeyKind, NewEvent, Revision, Seq};
 use body::{
     AbandonedV1, AttachedV1, BackedUpV1, ChildReturnedV1, CreatedV1, DelegatedV1, DeletedV1, DetachedV1,
     DocumentDeletedV1, DocumentMirroredV1, DocumentPatchedV1, DocumentPutV1, FieldV1, FinishedV1, ImportedV1,
-    LinkedV1, NameV1, PatchedV1, RulesSetV1, SessionStartedV1, SetV1, SourceKeptV1, StatusChangedV1, ValueV1,
-    WorkspaceBoundV1,
+    LinkedV1, NameV1, PatchedV1, PinnedV1, PurgedV1, RetentionSetV1, RulesSetV1, SessionStartedV1, SetV1,
+    SourceKeptV1, StatusChangedV1, ValueV1, WorkspaceBoundV1,
 };
 
 /// What made a status change.
@@ -175,6 +178,15 @@ pub enum Event {
     DocumentDeleted,
     /// What a file that mirrors a document holds, or is about to hold.
     DocumentMirrored(Mirrored),
+    /// How much of the history is kept; the key names the task, or nothing for the workspace. `None` = nothing is set any more.
+    RetentionSet(Option<Retention>),
+    /// Whether the history of a task is kept whole, whatever else is set.
+    Pinned(bool),
+    /// What the deleted task held is to go from every file. It replaces all that was said of the task before.
+    Purged {
+        /// The number that comes after all fences given out before.
+        fence: u64,
+    },
     /// The workspace was backed up.
     BackedUp {
         /// The folder of the backup.
@@ -430,6 +442,18 @@ impl Event {
                         .map(|all| all.into_iter().map(|(name, hash)| (name.into(), hash)).collect()),
                 })
             }
+            kinds::RETENTION_SET => {
+                let RetentionSetV1 { keep, age, count, bytes } = whole(b)?;
+                let limits = Retention::Limits { age: age.map(Duration::from_micros), count, bytes };
+                Event::RetentionSet(match (keep, age, count, bytes) {
+                    (0, None, None, None) => None,
+                    (1, ..) => Some(limits),
+                    (2, None, None, None) => Some(Retention::KeepAll),
+                    _ => return Err(bad(format!("retention of kind {keep}"))),
+                })
+            }
+            kinds::PINNED => Event::Pinned(whole::<PinnedV1>(b)?.pinned),
+            kinds::PURGED => Event::Purged { fence: whole::<PurgedV1>(b)?.fence },
             kinds::BACKED_UP => {
                 let BackedUpV1 { target, covers } = whole(b)?;
                 Event::BackedUp { target: target.into(), covers: Seq(covers) }
@@ -479,6 +503,9 @@ impl Event {
             Event::DocumentPatched(_) => kinds::DOCUMENT_PATCHED,
             Event::DocumentDeleted => kinds::DOCUMENT_DELETED,
             Event::DocumentMirrored(_) => kinds::DOCUMENT_MIRRORED,
+            Event::RetentionSet(_) => kinds::RETENTION_SET,
+            Event::Pinned(_) => kinds::PINNED,
+            Event::Purged { .. } => kinds::PURGED,
             Event::BackedUp { .. } => kinds::BACKED_UP,
             Event::SessionStarted { .. } => kinds::SESSION_STARTED,
         }
@@ -570,15 +597,29 @@ impl Event {
                         .map(|all| all.iter().map(|(name, hash)| (&**name, *hash)).collect()),
                 })
             }
+            Event::RetentionSet(set) => encode(&match set {
+                None => RetentionSetV1 { keep: 0, age: None, count: None, bytes: None },
+                Some(Retention::KeepAll) => RetentionSetV1 { keep: 2, age: None, count: None, bytes: None },
+                Some(Retention::Limits { age, count, bytes }) => RetentionSetV1 {
+                    keep: 1,
+                    age: age.map(Retention::age_micros),
+                    count: *count,
+                    bytes: *bytes,
+                },
+            }),
+            Event::Pinned(pinned) => encode(&PinnedV1 { pinned: *pinned }),
+            Event::Purged { fence } => encode(&PurgedV1 { fence: *fence }),
             Event::BackedUp { target, covers } => encode(&BackedUpV1 { target, covers: covers.0 }),
             Event::SessionStarted { label, version, pid } => {
                 encode(&SessionStartedV1 { label, version, pid: *pid })
             }
         };
         let new = match self {
-            Event::SourceKept { .. } | Event::RulesSet(_) | Event::DocumentMirrored(_) => {
-                NewEvent::record(kind, 1, key, body)
-            }
+            Event::SourceKept { .. }
+            | Event::RulesSet(_)
+            | Event::RetentionSet(_)
+            | Event::Pinned(_)
+            | Event::DocumentMirrored(_) => NewEvent::record(kind, 1, key, body),
             Event::WorkspaceBound(_) | Event::BackedUp { .. } | Event::SessionStarted { .. } => {
                 NewEvent::record(kind, 1, key, body).ignorable()
             }

@@ -121,6 +121,8 @@ pub struct Log {
     pub(super) blob_folders: Folders,
     pub(super) forward: Forward,
     pub(super) snapshots: Snapshots,
+    /// The ordinal up to which compaction has looked and found nothing to be gained.
+    pub(super) compacted_in_vain: Arc<AtomicU64>,
     findings: Mutex<Vec<Finding>>,
     untold: Mutex<Vec<Finding>>,
     /// Whether there is any, to be looked at without the lock.
@@ -228,6 +230,7 @@ impl Log {
             blob_folders: Folders::default(),
             forward: Forward::default(),
             snapshots: Snapshots::default(),
+            compacted_in_vain: Arc::default(),
             findings: Mutex::new(Vec::new()),
             untold: Mutex::new(Vec::new()),
             has_untold: AtomicBool::new(false),

@@ -39,6 +39,11 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     /// What it knows of a key, as JSON, for the error that tells a caller what holds instead of what was expected.
     fn describe(&self, key: &Key) -> Option<String>;
 
+    /// What of the history compaction is to keep for its own sake.
+    fn retention(&self) -> Keeps {
+        Box::new(|_| Keep::Nothing)
+    }
+
     /// Writes all it is into a snapshot. Only asked of a fold that has a [version](FoldKind::version).
     fn save(&self) -> Box<dyn SaveFold + '_>;
 
@@ -49,6 +54,29 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     /// [`Spoiled`]: then it is thrown away.
     fn load(&mut self, base: &Arc<Base>) -> Result<(), Spoiled>;
 }
+
+/// What of a key's history is kept for its own sake: of those events whose every effect later ones have overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// None of it.
+    Nothing,
+    /// All.
+    All,
+    /// What is within every limit that is given.
+    Within {
+        /// In µs, against the newest commit that is compacted with it.
+        age: Option<u64>,
+        /// Events of the key.
+        count: Option<u64>,
+        /// Bytes of log.
+        bytes: Option<u64>,
+        /// Whether the bytes are those of all keys for which this is so, together.
+        together: bool,
+    },
+}
+
+/// Says what is kept of each key's history.
+pub type Keeps = Box<dyn Fn(&Key) -> Keep + Send + Sync>;
 
 /// An event as the program that writes it has it in hand: see [`super::NewEvent::meaning`].
 pub type Meaning = Box<dyn Any + Send + Sync>;

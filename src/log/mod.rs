@@ -57,6 +57,7 @@ pub use compact::{CompactProgress, CompactReport, Effect};
 pub use control::{ControlUse, Mapping};
 pub use draft::{Draft, Durability, NewEvent, Receipt};
 pub use engine::Log;
+pub use fold::Keep;
 pub use health::{Health, OpenReport, Status};
 pub use housekeeping::Housekeeping;
 pub use keep::KeepLock;

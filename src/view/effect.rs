@@ -40,7 +40,9 @@ pub(super) fn effect(envelope: &Envelope<'_>) -> Effect {
             let given = bits(&mut item.fields().iter().map(|(field, _)| field));
             Effect::Stays { given, taken: if again { ALL } else { 0 } }
         }
-        Event::Imported(_) | Event::Deleted { .. } => Effect::Stays { given: 0, taken: ALL },
+        Event::Imported(_) | Event::Deleted { .. } | Event::Purged { .. } => {
+            Effect::Stays { given: 0, taken: ALL }
+        }
         // None of these has to do with the sums.
         _ => Effect::default(),
     }

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::backups::Backup;
 use super::documents::{Document, DocumentEntry, Documents};
 use super::index::{Index, Writer};
+use super::retention::Retentions;
 use super::saved::{FACTS, event_of, put_event, spoiled};
 use crate::event::{DocumentName, Event};
 use crate::log::finding::{Finding, Severity};
-use crate::log::{Base, Revision, Seq, SnapshotWriter, Spoiled};
+use crate::log::{Base, KeyKind, Revision, Seq, SnapshotWriter, Spoiled};
 
 /// As it stands in a snapshot; events are in the encoding of [`put_event`].
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -21,6 +22,8 @@ struct Facts {
     bindings: Vec<Vec<u8>>,
     /// Each with its number and its time.
     backups: Vec<(u64, u64, Vec<u8>)>,
+    /// Each with the id of its task, empty for the workspace.
+    retention: Vec<(String, Vec<u8>)>,
     writers: Vec<(u64, Vec<u8>)>,
     findings: Vec<(String, Option<u64>, String)>,
     findings_seen: u64,
@@ -72,6 +75,12 @@ impl Index {
             rules: event(&Event::RulesSet((*self.rules).clone())),
             bindings: self.bindings.iter().map(|it| event(&Event::WorkspaceBound(it.clone()))).collect(),
             backups: self.backups.iter().map(save_backup).collect(),
+            retention: self
+                .retention
+                .events()
+                .iter()
+                .map(|(key, it)| (key.name.to_string(), event(it)))
+                .collect(),
             writers: writers.into_iter().map(|(session, writer)| (*session, started(writer))).collect(),
             findings: self.findings.iter().map(finding).collect(),
             findings_seen: self.findings_seen,
@@ -120,6 +129,13 @@ impl Index {
             }
         }
         self.backups = Arc::new(backups);
+        for (id, bytes) in &facts.retention {
+            let kind = if id.is_empty() { KeyKind::NONE } else { KeyKind::TASK };
+            let said = event_of(bytes)?;
+            if Retentions::take_up(&mut self.retention, kind, id, &said).is_none() {
+                return Err(spoiled("what it keeps of history is nothing"));
+            }
+        }
         for (session, bytes) in &facts.writers {
             match event_of(bytes)? {
                 Event::SessionStarted { label, version, pid } => {

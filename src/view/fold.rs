@@ -41,6 +41,11 @@ pub(crate) fn fold_event(
     edits: Edits<'_>,
     note: Note<'_>,
 ) -> Entry {
+    if let Event::Purged { fence } = event {
+        // It stands for all that was said before, which may be gone by now.
+        let fence = before.as_ref().map_or(0, Entry::fence).max(fence);
+        return Entry::Dead(Tombstone { revision: head.revision, seq: head.seq, fence });
+    }
     let mut shared = match (before, &event) {
         (Some(Entry::Dead(tombstone)), Event::Created { again: true, .. }) => {
             fresh(id, head, tombstone.fence)
@@ -209,6 +214,9 @@ fn change(task: &mut Editing<'_>, event: Event, rules: &StatusTable, note: Note<
         | Event::DocumentPatched(_)
         | Event::DocumentDeleted
         | Event::DocumentMirrored(_)
+        | Event::RetentionSet(_)
+        | Event::Pinned(_)
+        | Event::Purged { .. }
         | Event::BackedUp { .. }
         | Event::SessionStarted { .. } => {}
     }

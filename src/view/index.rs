@@ -9,19 +9,20 @@ use foldhash::fast::RandomState;
 use super::backups::{self, Backup};
 use super::documents::{Documents, ReplacedDocument};
 use super::fold::{Head, fold_event};
+use super::retention::Retentions;
 use super::saved::{Below, Rows, SaveTasks};
 use super::table::TaskTable;
 use super::task::{Entry, Imports, Task, Tombstone};
 use crate::event::{Edit, Event, Fence, Field, Item, Status, StatusTable, TaskId, Value, kinds};
 use crate::log::envelope::{Commit, Envelope, Preamble};
 use crate::log::finding::{Finding, Severity};
-use crate::log::fold::{Fold, FoldKind, Meanings};
+use crate::log::fold::{Fold, FoldKind, Keeps, Meanings};
 use crate::log::format::EVENT_NOTHING;
 use crate::log::{Base, Binding, Key, KeyKind, Revision, SaveFold, Seq, Spoiled};
 
 pub(super) const REMEDY: &str = "nothing is lost; `foldlog history` shows how the task came to be as it is";
 /// Changes with whatever changes what the same events come to, or how snapshots have it.
-const FOLD_VERSION: u32 = 1;
+const FOLD_VERSION: u32 = 2;
 /// Most findings that are kept; how many there were is counted on.
 const FINDINGS_MAX: usize = 1000;
 
@@ -47,6 +48,7 @@ pub struct Index {
     pub(super) rules: Arc<StatusTable>,
     pub(super) bindings: Vec<Binding>,
     pub(super) backups: Arc<Vec<Backup>>,
+    pub(super) retention: Arc<Retentions>,
     pub(super) writers: HashMap<u64, Arc<Writer>, RandomState>,
     pub(super) findings: Vec<Finding>,
     pub(super) findings_seen: u64,
@@ -70,6 +72,7 @@ struct Undo {
     rules: Option<Arc<StatusTable>>,
     bindings: usize,
     backups: Option<Arc<Vec<Backup>>>,
+    retention: Option<Arc<Retentions>>,
     writer: Option<(u64, Option<Arc<Writer>>)>,
     findings: usize,
     findings_seen: u64,
@@ -223,6 +226,11 @@ impl Index {
         &self.bindings
     }
 
+    /// What history is kept for its own sake.
+    pub fn retention(&self) -> &Arc<Retentions> {
+        &self.retention
+    }
+
     /// The backups that were made of this workspace, the newest last; at most [`BACKUPS_MAX`](super::BACKUPS_MAX).
     pub fn backups(&self) -> &[Backup] {
         &self.backups
@@ -273,6 +281,10 @@ impl Index {
                 );
             }
         };
+        let retained = Retentions::take_up(&mut self.retention, envelope.key_kind, envelope.key, &event);
+        if let Some((undo, before)) = self.undo.commits.last_mut().filter(|_| remember).zip(retained) {
+            undo.retention.get_or_insert(before);
+        }
         if envelope.key_kind == KeyKind::TASK && envelope.revision.0 > 0 {
             return self.take_up_task(envelope, event, remember);
         }
@@ -357,7 +369,7 @@ impl Index {
             let mut edits = None;
             if remember {
                 undo.tasks.push(match &*place {
-                    Entry::Live(task) if !matches!(event, Event::Deleted { .. }) => {
+                    Entry::Live(task) if !matches!(event, Event::Deleted { .. } | Event::Purged { .. }) => {
                         let Task { revision, seq, named, fence, bytes, .. } = **task;
                         let (id, imports, from) = (task.id.clone(), task.imports.clone(), undo.edits.len());
                         edits = Some(&mut undo.edits);
@@ -433,7 +445,11 @@ impl Index {
 fn may_move(event: &Event) -> bool {
     let is_parent = |field: &Field| *field == Field::ParentTaskId;
     match event {
-        Event::Created { .. } | Event::Deleted { .. } | Event::Linked { .. } | Event::Imported(_) => true,
+        Event::Created { .. }
+        | Event::Deleted { .. }
+        | Event::Purged { .. }
+        | Event::Linked { .. }
+        | Event::Imported(_) => true,
         Event::Abandoned { severed, .. } => *severed,
         Event::Patched(patch) => {
             patch.sets().iter().any(|(field, _)| is_parent(field)) || patch.unsets().iter().any(is_parent)
@@ -489,6 +505,7 @@ impl Fold for Index {
                 rules: None,
                 bindings: self.bindings.len(),
                 backups: None,
+                retention: None,
                 writer: None,
                 findings: self.findings.len(),
                 findings_seen: self.findings_seen,
@@ -526,6 +543,9 @@ impl Fold for Index {
         if let Some(backups) = undo.backups {
             self.backups = backups;
         }
+        if let Some(retention) = undo.retention {
+            self.retention = retention;
+        }
         self.findings.truncate(undo.findings);
         self.findings_seen = undo.findings_seen;
     }
@@ -548,6 +568,7 @@ impl Fold for Index {
             rules: Arc::clone(&self.rules),
             bindings: self.bindings.clone(),
             backups: Arc::clone(&self.backups),
+            retention: Arc::clone(&self.retention),
             writers: self.writers.clone(),
             findings: self.findings.clone(),
             findings_seen: self.findings_seen,
@@ -600,6 +621,12 @@ impl Fold for Index {
             }
         }
         self.documents.hash(hasher);
+        self.retention.hash(hasher);
+    }
+
+    fn retention(&self) -> Keeps {
+        let all = Arc::clone(&self.retention);
+        Box::new(move |key| all.keep(key))
     }
 
     fn save(&self) -> Box<dyn SaveFold + '_> {

@@ -2,7 +2,7 @@
 //!
 //! A value that is kept outside the event stands as `{"blob":HEX64,"len":N}`.
 
-use foldlog::event::{By, Event, Imported, Mirrored};
+use foldlog::event::{By, Event, Imported, Mirrored, Retention};
 use foldlog::log::Binding;
 use foldlog::log::envelope::Envelope;
 use foldlog::{Field, Patch, Value};
@@ -89,6 +89,18 @@ pub(crate) fn members(event: &Event) -> String {
         Event::DocumentPatched(patch) => patched(patch, &mut out),
         Event::DocumentDeleted => {}
         Event::DocumentMirrored(mirrored) => mirror(mirrored, &mut out),
+        Event::RetentionSet(set) => match set {
+            None => raw("keep", "null", &mut out),
+            Some(Retention::KeepAll) => text("keep", "all", &mut out),
+            Some(Retention::Limits { age, count, bytes }) => {
+                text("keep", "limits", &mut out);
+                age.iter().for_each(|age| raw("age_us", age.as_micros(), &mut out));
+                count.iter().for_each(|count| raw("count", count, &mut out));
+                bytes.iter().for_each(|bytes| raw("bytes", bytes, &mut out));
+            }
+        },
+        Event::Pinned(pinned) => raw("pinned", pinned, &mut out),
+        Event::Purged { fence } => raw("fence", fence, &mut out),
         Event::BackedUp { target, covers } => {
             text("target", target, &mut out);
             raw("covers", covers, &mut out);

@@ -7,28 +7,32 @@
 //!
 //! A dropped event leaves its number, so all others keep theirs; the file says up to where anything may be missing (its horizon).
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldhash::fast::RandomState;
+mod judge;
+mod output;
+
+pub use judge::Effect;
+pub(super) use judge::Purged;
+use judge::{Fate, Judgement, Verdict, Window};
+use output::Output;
 
 use super::control_frame::{Control, Seal};
 use super::engine::Log;
-use super::envelope::{Commit, Envelope, Key, KeyKind, Preamble};
-use super::fold::FoldKind;
-use super::format::{EVENT_ELIDED, LAG_NONE, MAX_COUNT};
-use super::frame::{FrameHeader, FrameKind, Salt, encode_with};
+use super::envelope::{Envelope, Key};
+use super::fold::{FoldKind, Keep, Keeps};
 use super::lock::{LockFile, Rank};
 use super::publish::give_name;
 use super::rotate::{new_segment_id, writer_version};
 use super::scan::{self, Content, Located, Stop};
 use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::state::{State, Vocabulary};
-use super::{LogId, Paths, Revision, Seq, reader, snapshot};
+use super::{LogId, Paths, Seq, reader, snapshot};
 use crate::error::{Context as _, Error, ErrorKind, Result};
-use crate::vfs::{Open, Vfs, VfsFile, read_full, write_full};
+use crate::vfs::{Open, Vfs, read_full};
 
 /// By itself it is done only where the segments that are written anew are this part of all, and shrink by that.
 const LEAST_SHARE: u64 = 4;
@@ -37,31 +41,6 @@ const LEAST_GAIN: u64 = 8;
 const RUN_MAX: u64 = 64 << 20;
 /// What a segment is called while compaction writes it; others write `.new-*` beside it.
 const TEMPORARY: &str = ".compact-";
-/// How much is written at a time.
-const WRITE_PIECE: usize = 1 << 20;
-
-/// What a state event does to its key, as far as compaction goes by it. A value is a bit; which one is the fold's business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It gives these values, whatever they were, and does nothing else but take a number and a revision. It may go where they
-    /// were there before it, and are given again behind it.
-    Gives(u64),
-    /// It stays. Behind it the values `given` are there, and those `taken` are not, or what they were before it matters.
-    Stays {
-        /// See there.
-        given: u64,
-        /// See there.
-        taken: u64,
-    },
-}
-
-/// It stays, and has to do with no value.
-impl Default for Effect {
-    fn default() -> Self {
-        Effect::Stays { given: 0, taken: 0 }
-    }
-}
-
 /// What compaction has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactReport {
@@ -84,90 +63,12 @@ pub type CompactProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// A sealed segment, as it was chosen.
 #[derive(Clone, Debug)]
-struct Sealed {
-    path: PathBuf,
-    header: SegmentHeader,
+pub(super) struct Sealed {
+    pub(super) path: PathBuf,
+    pub(super) header: SegmentHeader,
     seal: Seal,
     last_crc: u32,
-    len: u64,
-}
-
-/// One event, as far as the judgement goes by it.
-struct Judged {
-    key: u32,
-    effect: Effect,
-    /// Whether all that it gives was there before.
-    was_there: bool,
-    /// Whether it may go at all.
-    may_go: bool,
-    /// About how many bytes it has.
-    len: u32,
-}
-
-/// The events of the segments, in order, and which of them go.
-#[derive(Default)]
-struct Judgement {
-    keys: HashMap<Key, u32, RandomState>,
-    there: Vec<u64>,
-    events: Vec<Judged>,
-}
-
-impl Judgement {
-    fn take(&mut self, commit: &Commit<'_>, effect: impl Fn(&Envelope<'_>) -> Option<Effect>) {
-        for event in commit.events() {
-            let is_state = event.kind != EVENT_ELIDED && event.revision != Revision(0);
-            let effect = if is_state { effect(&event) } else { None };
-            let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
-            let is_known = effect.is_some();
-            // Whatever an unknown one does, it may be that what was before matters to it.
-            let unknown = Effect::Stays { given: 0, taken: u64::MAX };
-            let (key, effect) = match is_state {
-                true => (*self.keys.entry(event.to_key()).or_insert(next), effect.unwrap_or(unknown)),
-                false => (u32::MAX, Effect::default()),
-            };
-            if key == next {
-                self.there.push(0);
-            }
-            let mut was_there = true;
-            if let Some(there) = self.there.get_mut(key as usize) {
-                match effect {
-                    Effect::Gives(values) => {
-                        was_there = values & !*there == 0;
-                        *there |= values;
-                    }
-                    Effect::Stays { given, taken } => *there = *there & !taken | given,
-                }
-            }
-            // Who sends a request again is answered with its events.
-            let may_go = is_known && commit.preamble.operation.is_none();
-            let len = u32::try_from(event.body.len() + event.key.len() + 19).unwrap_or(u32::MAX);
-            self.events.push(Judged { key, effect, was_there, may_go, len });
-        }
-    }
-
-    /// Which events go: backwards, by what is given again behind them.
-    fn verdict(self) -> Verdict {
-        let mut later = vec![0_u64; self.there.len()];
-        let mut dropped = vec![false; self.events.len()];
-        for (event, goes) in self.events.iter().zip(&mut dropped).rev() {
-            let Some(given_later) = later.get_mut(event.key as usize) else { continue };
-            match event.effect {
-                Effect::Gives(values) => {
-                    *goes = event.may_go && event.was_there && values & !*given_later == 0;
-                    *given_later |= values;
-                }
-                Effect::Stays { taken, .. } => *given_later &= !taken,
-            }
-        }
-        let gone = self.events.iter().zip(&dropped).filter(|(_, goes)| **goes);
-        Verdict { bytes: gone.map(|(event, _)| u64::from(event.len)).sum(), dropped }
-    }
-}
-
-/// Which events go, and about how many bytes with them.
-struct Verdict {
-    dropped: Vec<bool>,
-    bytes: u64,
+    pub(super) len: u64,
 }
 
 impl Log {
@@ -193,6 +94,8 @@ impl Log {
     pub fn compact(&self, progress: CompactProgress<'_>) -> Result<Option<CompactReport>> {
         self.check_writable()?;
         {
+            // What is to be kept of the history may have been said just now, by others.
+            self.look_at_bytes()?;
             let view = self.view.read();
             view.check_all_was_read("compact it")?;
             if view.state.unknown().is_some() {
@@ -211,6 +114,14 @@ impl Log {
             log: self.meta.log_id,
             fold: self.settings.fold,
             vocabulary: self.settings.vocabulary.clone(),
+            in_vain: Arc::clone(&self.compacted_in_vain),
+            keeps: self
+                .view
+                .read()
+                .state
+                .fold
+                .as_ref()
+                .map_or_else(|| Box::new(|_: &Key| Keep::Nothing) as Keeps, |fold| fold.retention()),
         }
     }
 }
@@ -231,38 +142,81 @@ pub(super) struct Compactor {
     log: LogId,
     fold: Option<FoldKind>,
     vocabulary: Vocabulary,
+    keeps: Keeps,
+    /// The ordinal up to which there was nothing to be gained.
+    in_vain: Arc<AtomicU64>,
 }
 
 impl Compactor {
     pub(super) fn run(&self, worth: Worth, progress: CompactProgress<'_>) -> Result<Option<CompactReport>> {
-        let refused =
-            |why: &str| Err(Error::new(ErrorKind::Refused(why.into()), "compact", self.paths.dir()));
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let Some(_compacting) = compact.try_acquire()? else { return Ok(None) };
         self.sweep_replaced()?;
         let Some(limit) = snapshot::oldest_ordinal(&*self.vfs, &self.paths, self.log)? else {
             return Ok(None);
         };
-        let all = self.sealed_below(limit)?;
-        let Some((first, count)) = run_of(&all) else { return Ok(None) };
-        let inputs = all.get(first..first + count).unwrap_or_default();
-        let len_of = |all: &[Sealed]| all.iter().map(|segment| segment.len).sum::<u64>();
-        if worth == Worth::ItsWhile && (count < 2 || len_of(inputs) * LEAST_SHARE < len_of(&all)) {
+        if worth == Worth::ItsWhile && !self.may_be_worth_it(limit)? {
             return Ok(None);
         }
-        let total = len_of(&all) * 3;
+        let all = self.sealed_below(limit)?;
+        let Some((first, count)) = run_of(&all) else { return Ok(None) };
+        let report = self.rewrite(&all, (first, count), &Purged::default(), worth, progress)?;
+        if report.is_none()
+            && let Some(last) = all.get(first + count - 1)
+        {
+            self.in_vain.store(last.header.ordinal_b, Ordering::Relaxed);
+        }
+        Ok(report)
+    }
+
+    /// Whether it is worth reading the segments: by their names and lengths alone, and by what was read in vain before.
+    fn may_be_worth_it(&self, limit: u64) -> Result<bool> {
+        let mut names = self.names_below(limit)?;
+        // Of what stands for the same, the newest.
+        names.dedup_by_key(|name| name.ordinal_a);
+        let len = |name: &SegmentName| match self.vfs.stat(&self.paths.segment(name)) {
+            Ok(stat) => Ok(stat.len),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(e) => Err(Error::io(e, "look at", &self.paths.segment(name))),
+        };
+        let all = names.iter().map(|name| Ok((name.generation, len(name)?))).collect::<Result<Vec<_>>>()?;
+        let Some((first, count)) = run_of(&all) else { return Ok(false) };
+        let sum = |all: &[(u32, u64)]| all.iter().map(|(_, len)| len).sum::<u64>();
+        let inputs = sum(all.get(first..first + count).unwrap_or_default());
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        let is_new = |(name, _): &(&SegmentName, &(u32, u64))| name.ordinal_a > in_vain;
+        let new: u64 =
+            names.iter().zip(&all).skip(first).take(count).filter(is_new).map(|(_, (_, len))| len).sum();
+        Ok(count > 1 && inputs * LEAST_SHARE >= sum(&all) && new * LEAST_SHARE >= inputs)
+    }
+
+    /// Writes a run of segments anew, as one: without what may go, and what `purged` says is to go.
+    pub(super) fn rewrite(
+        &self,
+        all: &[Sealed],
+        (first, count): (usize, usize),
+        purged: &Purged,
+        worth: Worth,
+        progress: CompactProgress<'_>,
+    ) -> Result<Option<CompactReport>> {
+        let inputs = all.get(first..first + count).unwrap_or_default();
+        let len_of = |all: &[Sealed]| all.iter().map(|segment| segment.len).sum::<u64>();
+        let total = len_of(all) * 3;
         let mut done = 0;
         let mut step = |len: u64| {
             done += len;
             match progress(done, total) {
                 ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => refused("it was broken off"),
+                ControlFlow::Break(()) => {
+                    let why = "it was broken off".into();
+                    Err(Error::new(ErrorKind::Refused(why), "compact", self.paths.dir()))
+                }
             }
         };
-        let (before, Verdict { dropped, bytes }) = self.judge(&all, first, count, &mut step)?;
-        let count_dropped = dropped.iter().filter(|goes| **goes).count() as u64;
+        let (before, verdict) = self.judge(all, (first, count), purged, &mut step)?;
+        let dropped = verdict.fates.iter().filter(|fate| **fate != Fate::Stays).count() as u64;
         let least = if worth == Worth::ItsWhile { len_of(inputs) / LEAST_GAIN } else { 1 };
-        if bytes < least {
+        if verdict.bytes < least {
             return Ok(None);
         }
         let (Some(head), Some(tail)) = (inputs.first(), inputs.last()) else { return Ok(None) };
@@ -273,12 +227,14 @@ impl Compactor {
         header.segment_id = new_segment_id(&*self.vfs).context("draw an id in", &self.paths.log())?;
         header.horizon = inputs.iter().map(|input| input.header.horizon).fold(tail.seal.last_seq, u64::max);
         header.max_body = inputs.iter().map(|input| input.header.max_body).max().unwrap_or(header.max_body);
-        header.created = self.vfs.now();
+        // The moment at which ages were judged.
+        header.created = self.vfs.now().min(verdict.as_of.max(head.header.created));
         header.writer_version = writer_version();
         let temporary = self.paths.log().join(format!("{TEMPORARY}{}", header.segment_id));
         let path = self.paths.segment(&header.file_name());
-        let written = self.write_run(&temporary, &header, inputs, &dropped, &mut step).and_then(|len| {
-            self.check_run(&temporary, &header, tail, &all, first, before, &mut step).map(|()| len)
+        let written = self.write_run(&temporary, &header, inputs, &verdict, &before.window, &mut step);
+        let written = written.and_then(|len| {
+            self.check_run(&temporary, &header, tail, all, first, &before, &mut step).map(|()| len)
         });
         let len = match written {
             Ok(len) => len,
@@ -295,7 +251,7 @@ impl Compactor {
             segments: count,
             bytes_before: len_of(inputs),
             bytes_after: len,
-            dropped: count_dropped,
+            dropped,
             horizon: Seq(header.horizon),
             file: path,
         }))
@@ -328,18 +284,21 @@ impl Compactor {
         Ok(())
     }
 
-    /// The sealed segments below an ordinal, in order, each followed by the next.
-    fn sealed_below(&self, limit: u64) -> Result<Vec<Sealed>> {
+    /// The names of segments below an ordinal: in order, of the same place the highest generation first.
+    fn names_below(&self, limit: u64) -> Result<Vec<SegmentName>> {
         let dir = self.paths.log();
-        let mut names: Vec<_> = self
-            .vfs
-            .list(&dir)
-            .context("list", &dir)?
-            .iter()
-            .filter_map(|entry| SegmentName::parse(&entry.name))
-            .filter(|name| name.ordinal_b < limit)
-            .collect();
-        names.sort_unstable_by(|a, b| b.cmp(a));
+        let entries = self.vfs.list(&dir).context("list", &dir)?;
+        let names = entries.iter().filter_map(|entry| SegmentName::parse(&entry.name));
+        let mut names: Vec<_> = names.filter(|name| name.ordinal_b < limit).collect();
+        names.sort_unstable_by_key(|name| {
+            (name.ordinal_a, std::cmp::Reverse((name.ordinal_b, name.generation)), name.id)
+        });
+        Ok(names)
+    }
+
+    /// The sealed segments below an ordinal, in order, each followed by the next.
+    pub(super) fn sealed_below(&self, limit: u64) -> Result<Vec<Sealed>> {
+        let names = self.names_below(limit)?;
         let mut all: Vec<Sealed> = Vec::new();
         let mut next = 1;
         while next < limit {
@@ -371,10 +330,10 @@ impl Compactor {
     fn judge(
         &self,
         all: &[Sealed],
-        first: usize,
-        count: usize,
+        (first, count): (usize, usize),
+        purged: &Purged,
         step: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<(blake3::Hash, Verdict)> {
+    ) -> Result<(Before, Verdict)> {
         let (fold, vocabulary) = (self.fold, &self.vocabulary);
         let effect = |event: &Envelope<'_>| {
             let known = vocabulary.knows(event.kind, event.version);
@@ -388,17 +347,23 @@ impl Compactor {
             self.each_frame(segment, &mut |located| {
                 fold_frame(&mut state, located, vocabulary);
                 if let (true, Content::Commit(commit)) = (is_input, &located.content) {
-                    judgement.take(commit, effect);
+                    judgement.take(commit, purged, effect);
                 }
                 Ok(())
             })?;
             step(segment.len)?;
         }
-        Ok((state.hash(), judgement.verdict()))
+        let window = Window::of(&state);
+        let verdict = judgement.verdict(&self.keeps, &window);
+        Ok((Before { hash: state.hash(), window }, verdict))
     }
 
     /// Hands out the frames of a segment, which must end with the Seal it had; returns its length.
-    fn each_frame(&self, segment: &Sealed, each: &mut dyn FnMut(&Located<'_>) -> Result<()>) -> Result<u64> {
+    pub(super) fn each_frame(
+        &self,
+        segment: &Sealed,
+        each: &mut dyn FnMut(&Located<'_>) -> Result<()>,
+    ) -> Result<u64> {
         let bytes = reader::read_file(&*self.vfs, &segment.path).context("read", &segment.path)?;
         let (salt, mut failed) = (segment.header.salt(), None);
         let summary = scan::segment(&bytes, &segment.header, &salt, |located| {
@@ -419,16 +384,19 @@ impl Compactor {
         path: &Path,
         header: &SegmentHeader,
         inputs: &[Sealed],
-        dropped: &[bool],
+        verdict: &Verdict,
+        window: &Window,
         step: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<u64> {
         let file = self.vfs.open(path, Open::Create).context("create", path)?;
         let mut out = Output::new(&*file, path, header);
-        let mut dropped = dropped.iter().copied();
+        let mut fates = verdict.fates.iter().copied();
         for input in inputs {
             self.each_frame(input, &mut |located| {
                 match &located.content {
-                    Content::Commit(commit) => out.commit(&located.frame.header, commit, &mut dropped)?,
+                    Content::Commit(commit) => {
+                        out.commit(&located.frame.header, commit, &mut fates, window)?;
+                    }
                     // What ends a segment, and what says that a moment was quiet, says nothing any more.
                     Content::Control(Control::Seal(_) | Control::Mark { .. }) => {}
                     Content::Control(control) => out.control(&located.frame.header, control)?,
@@ -456,7 +424,7 @@ impl Compactor {
         last: &Sealed,
         all: &[Sealed],
         first: usize,
-        expected: blake3::Hash,
+        expected: &Before,
         step: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
         let vocabulary = &self.vocabulary;
@@ -477,7 +445,7 @@ impl Compactor {
             })?;
             step(len)?;
         }
-        if state.hash() == expected {
+        if state.hash() == expected.hash && Window::of(&state) == expected.window {
             return Ok(());
         }
         let why = "what was written does not come to the same state; nothing was changed";
@@ -495,21 +463,53 @@ fn fold_frame(state: &mut State, located: &Located<'_>, vocabulary: &Vocabulary)
     }
 }
 
+/// What the segments came to before one of them was written anew.
+struct Before {
+    hash: blake3::Hash,
+    window: Window,
+}
+
+/// A segment, as far as the choice goes by it.
+trait Stretch {
+    fn generation(&self) -> u32;
+    fn len(&self) -> u64;
+}
+
+impl Stretch for Sealed {
+    fn generation(&self) -> u32 {
+        self.header.generation
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Stretch for (u32, u64) {
+    fn generation(&self) -> u32 {
+        self.0
+    }
+
+    fn len(&self) -> u64 {
+        self.1
+    }
+}
+
 /// Which segments are written anew: from the first on whose followers have together as much as it has, so that a byte is
 /// written again only when there is as much new beside it.
-fn run_of(all: &[Sealed]) -> Option<(usize, usize)> {
+fn run_of(all: &[impl Stretch]) -> Option<(usize, usize)> {
     for first in 0..all.len() {
         let (mut len, mut count) = (0, 0);
         for segment in all.get(first..).unwrap_or_default() {
-            if count > 0 && len + segment.len > RUN_MAX {
+            if count > 0 && len + segment.len() > RUN_MAX {
                 break;
             }
-            len += segment.len;
+            len += segment.len();
             count += 1;
         }
         let head = all.get(first)?;
-        let is_new = head.header.generation == 0;
-        if is_new || count > 1 && len - head.len >= head.len {
+        let is_new = head.generation() == 0;
+        if is_new || count > 1 && len - head.len() >= head.len() {
             return Some((first, count));
         }
     }
@@ -522,151 +522,4 @@ fn read_header(vfs: &dyn Vfs, path: &Path) -> Result<SegmentHeader> {
     let n = read_full(&*file, &mut head, 0).context("read", path)?;
     SegmentHeader::decode(head.get(..n).unwrap_or_default())
         .map_err(|bad| Error::new(ErrorKind::Invalid { what: "segment", why: bad.to_string() }, "read", path))
-}
-
-/// The new segment while it is written.
-struct Output<'a> {
-    file: &'a dyn VfsFile,
-    path: &'a Path,
-    salt: Salt,
-    bytes: Vec<u8>,
-    written: u64,
-    seq: u64,
-    link: u32,
-    /// Numbers, one behind the other, of commits that are gone whole.
-    gone: u64,
-}
-
-impl<'a> Output<'a> {
-    fn new(file: &'a dyn VfsFile, path: &'a Path, header: &SegmentHeader) -> Self {
-        let (seq, link) = (header.first_seq, header.prev_last_crc);
-        let bytes = header.encode().to_vec();
-        Output { file, path, salt: header.salt(), bytes, written: 0, seq, link, gone: 0 }
-    }
-
-    fn frame(&mut self, header: &FrameHeader, body: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
-        let header = FrameHeader { link: self.link, ..*header };
-        self.link = encode_with(&mut self.bytes, &self.salt, &header, body);
-        self.seq = header.seq + u64::from(header.count);
-        if self.bytes.len() >= WRITE_PIECE { self.write_out() } else { Ok(()) }
-    }
-
-    fn write_out(&mut self) -> Result<()> {
-        write_full(self.file, &self.bytes, self.written)
-            .map_err(|(_, e)| Error::io(e, "write", self.path))?;
-        self.written += self.bytes.len() as u64;
-        self.bytes.clear();
-        Ok(())
-    }
-
-    /// Says which numbers are taken by what is gone.
-    fn say_gone(&mut self) -> Result<()> {
-        while self.gone > 0 {
-            let count = u16::try_from(self.gone).unwrap_or(MAX_COUNT).min(MAX_COUNT);
-            let header = FrameHeader {
-                seq: self.seq,
-                link: self.link,
-                kind: FrameKind::COMMIT,
-                count,
-                durable_lag: LAG_NONE,
-                writer: 0,
-            };
-            let seq = Seq(self.seq);
-            self.frame(&header, |out| {
-                Preamble::default().encode(out);
-                elided(seq, count, out);
-            })?;
-            self.gone -= u64::from(count);
-        }
-        Ok(())
-    }
-
-    fn commit(
-        &mut self,
-        header: &FrameHeader,
-        commit: &Commit<'_>,
-        dropped: &mut impl Iterator<Item = bool>,
-    ) -> Result<()> {
-        let events: Vec<(Envelope<'_>, bool)> = commit
-            .events()
-            .map(|event| {
-                let is_empty = event.kind == EVENT_ELIDED && event.key_kind == KeyKind::NONE;
-                let goes = dropped.next().unwrap_or(false) || is_empty && commit.preamble.operation.is_none();
-                (event, goes)
-            })
-            .collect();
-        if events.iter().all(|(_, goes)| *goes) {
-            self.gone += u64::from(header.count);
-            return Ok(());
-        }
-        self.say_gone()?;
-        self.frame(header, |out| {
-            commit.preamble.encode(out);
-            let (mut first, mut run) = (Seq(0), 0_u16);
-            for (event, goes) in &events {
-                if *goes {
-                    if run == 0 {
-                        first = event.seq;
-                    }
-                    run += event.takes;
-                    continue;
-                }
-                if run > 0 {
-                    elided(first, std::mem::take(&mut run), out);
-                }
-                event.encode(out);
-            }
-            if run > 0 {
-                elided(first, run, out);
-            }
-        })
-    }
-
-    fn control(&mut self, header: &FrameHeader, control: &Control) -> Result<()> {
-        self.say_gone()?;
-        self.frame(header, |out| control.encode(out))?;
-        if let Control::Gap { to, .. } = control {
-            self.seq = to + 1;
-        }
-        Ok(())
-    }
-
-    fn copy(&mut self, header: &FrameHeader, body: &[u8]) -> Result<()> {
-        self.say_gone()?;
-        self.frame(header, |out| out.extend_from_slice(body))
-    }
-
-    /// Ends as the successor's header knows the last of the old ones; returns the length.
-    fn finish(mut self, seal: Seal) -> Result<u64> {
-        self.say_gone()?;
-        let header = FrameHeader {
-            seq: self.seq,
-            link: self.link,
-            kind: FrameKind::SEAL,
-            count: 0,
-            durable_lag: LAG_NONE,
-            writer: 0,
-        };
-        self.frame(&header, |out| Control::Seal(seal).encode(out))?;
-        self.write_out()?;
-        Ok(self.written)
-    }
-}
-
-/// An entry that takes numbers and says nothing.
-fn elided(seq: Seq, takes: u16, out: &mut Vec<u8>) {
-    let body = takes.to_le_bytes();
-    let entry = Envelope {
-        seq,
-        takes,
-        kind: EVENT_ELIDED,
-        version: 1,
-        ignorable: false,
-        key_kind: KeyKind::NONE,
-        key: "",
-        revision: Revision(0),
-        blobs: &[],
-        body: &body,
-    };
-    entry.encode(out);
 }
