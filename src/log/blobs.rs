@@ -170,7 +170,10 @@ impl Log {
             };
             let mut random = [0; 8];
             vfs.random(&mut random).context("draw a name beside", path)?;
-            let temporary = path.with_file_name(format!(".new-{:016x}", u64::from_le_bytes(random)));
+            // Named after who makes it, so that others know when nobody will finish it.
+            let session = self.session.as_ref().map_or(0, |session| session.id());
+            let name = format!(".new-{session:016x}-{:016x}", u64::from_le_bytes(random));
+            let temporary = path.with_file_name(name);
             write_new(vfs, &temporary, content)?;
             match vfs.rename(&temporary, path, existing) {
                 Ok(()) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::bytes::Bytes;
 use super::format::{EVENT_BLOBS, EVENT_ELIDED, EVENT_IGNORABLE, EVENT_NOTHING, MAX_COUNT, PREAMBLE_OP_ID};
-use super::{OpId, Revision, Seq};
+use super::{BlobId, OpId, Revision, Seq};
 
 /// What a key names. Open set: unknown numbers are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,7 +114,12 @@ pub struct Envelope<'a> {
     pub body: &'a [u8],
 }
 
-impl Envelope<'_> {
+impl<'a> Envelope<'a> {
+    /// The blobs it names, in order.
+    pub fn blob_ids(&self) -> impl Iterator<Item = BlobId> + use<'a> {
+        self.blobs.as_chunks::<32>().0.iter().map(|id| BlobId(*id))
+    }
+
     /// Its key, owned.
     pub fn to_key(&self) -> Key {
         Key { kind: self.key_kind, name: self.key.into() }

@@ -39,6 +39,12 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     /// What it knows of a key, as JSON, for the error that tells a caller what holds instead of what was expected.
     fn describe(&self, key: &Key) -> Option<String>;
 
+    /// How many events it has taken up that have something removed for good: whoever stands on a snapshot from before one lets go
+    /// of it.
+    fn purges(&self) -> u64 {
+        0
+    }
+
     /// What of the history compaction is to keep for its own sake.
     fn retention(&self) -> Keeps {
         Box::new(|_| Keep::Nothing)

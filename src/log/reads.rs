@@ -125,6 +125,7 @@ impl Log {
     pub(super) fn look_at_bytes(&self) -> Result<()> {
         let now = self.vfs.monotonic();
         self.looked_at.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.leave_purged_snapshot()?;
         {
             let view = self.view.read();
             if view.too_new.is_some() {

@@ -22,10 +22,13 @@ use super::reader;
 use super::scan::{self, Position, Stop, Summary};
 use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::view::{Active, View};
-use super::{LogId, SegmentId};
+use super::{LogId, SegmentId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::RwLockWriteGuard;
 use crate::vfs::{FileKind, Open, Vfs, write_full};
+
+/// How often others may rotate while this process is about to.
+const TRIES: u32 = 16;
 
 /// A successor that stands ready under its final name.
 #[derive(Debug)]
@@ -177,6 +180,38 @@ impl Log {
             // Somebody else has rotated meanwhile; the next commit prepares anew.
             _ => Ok(false),
         }
+    }
+
+    /// Ends the segment that has this event, so that nothing is ever written into it again. Its successor is durable when
+    /// this returns: whoever replaces the segment need not think of a rotation that is to be finished.
+    pub(super) fn end_segment_with(&self, seq: Seq) -> Result<()> {
+        let mut writer = self.writer.lock();
+        for _ in 0..TRIES {
+            let ordinal = self.view.read().active.as_ref().map_or(1, |active| active.header.ordinal_b + 1);
+            let ready = match writer.prepared.take() {
+                Some(ready) if ready.header.ordinal_a == ordinal => ready,
+                _ => self.prepare(ordinal)?,
+            };
+            let entered = self.enter(&mut writer, self.settings.lock_timeout);
+            let (held, mut view, _) = entered.map_err(|e| self.name_holder(e))?;
+            let Some(active) = view.active.clone() else { break };
+            if active.header.first_seq > seq.0 {
+                let _ = self.vfs.unlink(&ready.path);
+                return self.sync_active(&mut view, &active);
+            }
+            if active.header.ordinal_b + 1 == ready.header.ordinal_a
+                && self.vfs.stat(&ready.path).is_ok_and(|stat| stat.kind == FileKind::File)
+            {
+                self.files_stand(&active).map_err(|e| self.lost_or(e))?;
+                self.rotate(&mut writer, &mut view, &active, &ready)?;
+                continue;
+            }
+            // Somebody else has rotated meanwhile, and that may have been too early.
+            drop(view);
+            drop(held);
+            let _ = self.vfs.unlink(&ready.path);
+        }
+        Err(Error::new(ErrorKind::NotYet, "rotate", &self.paths.log()))
     }
 
     fn rotate(

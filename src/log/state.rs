@@ -4,7 +4,7 @@
 //! A program's own [`Fold`] stands beside it, always at the same event.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::control_frame::Control;
@@ -14,7 +14,7 @@ use super::format::{EVENT_ELIDED, EVENT_NOTHING, OP_ID_WINDOW};
 use super::keys::Keys;
 use super::snapshot::base::{Base, Trouble};
 use super::snapshot::file::Spoiled;
-use super::{Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
+use super::{BlobId, Conflict, Cursor, Expect, KeyState, OpId, Revision, Seq};
 
 /// The event kinds a program understands; all others are carried, and stop it from writing unless marked ignorable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,6 +110,10 @@ pub struct State {
     pub(super) commits: u64,
     pub(super) unknown: Option<Unknown>,
     pub(super) kinds: Kinds,
+    /// The blobs that were named since somebody began to look for those that nothing names.
+    pub(super) named: Option<HashSet<BlobId>>,
+    /// What [`State::purges`] was where the snapshot ends.
+    pub(super) purges_below: u64,
 }
 
 /// Every kind of event that was folded, with its version. What was taken back stays in it: it only makes a snapshot ask more of
@@ -201,6 +205,8 @@ impl State {
             commits: self.commits,
             unknown: self.unknown,
             kinds: self.kinds.clone(),
+            named: None,
+            purges_below: self.purges_below,
         }
     }
 
@@ -211,6 +217,16 @@ impl State {
             operation_order: self.operation_order.clone(),
             ..self.copy()
         }
+    }
+
+    /// How many of its events have something removed for good.
+    pub(super) fn purges(&self) -> u64 {
+        self.fold.as_ref().map_or(0, |fold| fold.purges())
+    }
+
+    /// Whether the snapshot it stands on has what was to be removed since.
+    pub(super) fn stands_on_what_was_purged(&self) -> bool {
+        self.base.is_some() && self.purges() != self.purges_below
     }
 
     /// What has become of the snapshot it stands on, if something has.
@@ -551,6 +567,9 @@ impl State {
             }
             self.events += 1;
             self.kinds.add((event.kind, event.version));
+            if let Some(named) = self.named.as_mut().filter(|_| !event.blobs.is_empty()) {
+                named.extend(event.blob_ids());
+            }
             if self.unknown.is_none() && !event.ignorable && !vocabulary.knows(event.kind, event.version) {
                 self.unknown = Some(Unknown { seq: event.seq, kind: event.kind, version: event.version });
             }

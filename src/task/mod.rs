@@ -8,6 +8,7 @@ mod changes;
 mod documents;
 mod op;
 mod ownership;
+mod purge;
 mod rules;
 mod store;
 mod token;
@@ -22,6 +23,7 @@ pub use changes::{TaskChange, TaskChanges, TaskCommit, TaskUpdate};
 pub use documents::{DocumentExpect, Validator};
 pub use op::{CommitOptions, ImportOutcome, ImportRecord, Op, TaskExpect, VALUE_INLINE_MAX};
 pub use ownership::{Fault, Orphan};
+pub use purge::PurgeReceipt;
 pub use store::{Located, TaskStore};
 pub use token::Token;
 pub use view::TasksView;
@@ -30,7 +32,7 @@ pub use crate::view::MIRRORS_MAX;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    DocumentName, Event, Fence, Item, Patch, Status, StatusTable, TaskId, Value, session_key,
+    DocumentName, Event, Fence, Item, Patch, Retention, Status, StatusTable, TaskId, Value, session_key,
 };
 use crate::log::finding::Finding;
 use crate::log::format::MAX_COUNT;
@@ -383,6 +385,27 @@ impl Tasks {
     /// As [`Tasks::commit`].
     pub fn set_rules(&self, table: StatusTable, options: impl Into<CommitOptions>) -> Result<Committed> {
         self.commit(vec![Op::SetRules(table)], options)
+    }
+
+    /// Says how much of the history is kept, of the workspace or of a task; `None` takes back what was said.
+    ///
+    /// # Errors
+    /// As [`Tasks::commit`].
+    pub fn set_retention(
+        &self,
+        id: Option<&TaskId>,
+        retention: Option<Retention>,
+        options: impl Into<CommitOptions>,
+    ) -> Result<Committed> {
+        self.commit(vec![Op::SetRetention { id: id.cloned(), retention }], options)
+    }
+
+    /// Has a task's history kept whole, whatever else is set, or no longer.
+    ///
+    /// # Errors
+    /// As [`Tasks::commit`].
+    pub fn pin(&self, id: &TaskId, pinned: bool, options: impl Into<CommitOptions>) -> Result<Committed> {
+        self.commit(vec![Op::Pin { id: id.clone(), pinned }], options)
     }
 
     /// What a commit of these changes would come to now, without making it: nothing is locked and nothing written.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    DocumentName, Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Mirrored, Patch, Status, StatusTable,
-    TaskId, Value,
+    DocumentName, Event, Fence, Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Mirrored, Patch, Retention,
+    Status, StatusTable, TaskId, Value,
 };
 use crate::log::format::MAX_BODY;
 use crate::log::{Durability, Expect, Key, Log, OpId, Revision, Seq};
@@ -108,6 +108,20 @@ pub enum Op {
     Import(ImportRecord),
     /// Another status table for the whole workspace.
     SetRules(StatusTable),
+    /// How much of the history is kept.
+    SetRetention {
+        /// Of this task; `None` = of the workspace, for all that have nothing of their own.
+        id: Option<TaskId>,
+        /// How much; `None` takes back what was set.
+        retention: Option<Retention>,
+    },
+    /// Whether a task's history is kept whole, whatever else is set.
+    Pin {
+        /// The task.
+        id: TaskId,
+        /// Whether it is.
+        pinned: bool,
+    },
     /// A document, whole: a new one, or in place of what stands there.
     PutDocument {
         /// Its name.
@@ -286,12 +300,15 @@ impl Op {
             | Op::Attach { id }
             | Op::Detach { id, .. }
             | Op::Abandon { id }
+            | Op::Pin { id, .. }
+            | Op::SetRetention { id: Some(id), .. }
             | Op::Complete { id, .. } => vec![id],
             Op::Delegate { parent, .. } | Op::Mend { parent, .. } => vec![parent],
             Op::Remove { ids, .. } => ids.iter().collect(),
             Op::Import(record) => vec![&record.id],
             Op::Create { .. }
             | Op::SetRules(_)
+            | Op::SetRetention { id: None, .. }
             | Op::PutDocument { .. }
             | Op::PatchDocument { .. }
             | Op::DeleteDocument { .. }
@@ -348,6 +365,8 @@ impl Op {
             | Op::Detach { .. }
             | Op::Abandon { .. }
             | Op::Mend { .. }
+            | Op::SetRetention { .. }
+            | Op::Pin { .. }
             | Op::SetRules(_) => Vec::new(),
         }
     }
@@ -520,6 +539,15 @@ impl Op {
                     hasher.update(&[u8::from(*by == crate::event::By::Resume)]);
                 }
             }
+            Op::SetRetention { id, retention } => {
+                text(hasher, "retention");
+                text(hasher, id.as_ref().map_or("", TaskId::as_str));
+                hasher.update(Event::RetentionSet(*retention).to_new(Key::none()).body());
+            }
+            Op::Pin { id, pinned } => {
+                text(hasher, if *pinned { "pin" } else { "unpin" });
+                text(hasher, id.as_str());
+            }
         }
     }
 }
@@ -576,6 +604,7 @@ pub(super) fn settle(ops: &mut [Op]) -> Result<()> {
             Op::Patch { patch, .. } | Op::PatchDocument { patch, .. } => patch.settle()?,
             Op::PutDocument { value, .. } => settle(value)?,
             Op::Rename { title, .. } => settle(title)?,
+            Op::SetRetention { retention, .. } => *retention = retention.map(Retention::settled),
             Op::Complete { summary, .. } => summary.iter_mut().try_for_each(settle)?,
             Op::Import(record) => {
                 record.item.settle()?;
@@ -590,6 +619,7 @@ pub(super) fn settle(ops: &mut [Op]) -> Result<()> {
             | Op::Mend { .. }
             | Op::DeleteDocument { .. }
             | Op::MirrorDocument { .. }
+            | Op::Pin { .. }
             | Op::SetRules(_) => {}
         }
     }

@@ -15,11 +15,12 @@ use super::ownership::Who;
 use super::token::Token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    By, Cause, Event, Fence, Field, Imported, Item, Patch, Status, StatusTable, TaskId, Value, value_hash,
+    By, Cause, Event, Fence, Field, Imported, Item, Patch, Retention, Status, StatusTable, TaskId, Value,
+    value_hash,
 };
 use crate::log::format::MAX_COUNT;
 use crate::log::{Cursor, Key, Revision, Seq};
-use crate::view::{Entry, Head, Index, Task, fold_event};
+use crate::view::{Entry, Head, Index, Retentions, Task, fold_event};
 
 /// What a commit's operations come to, beside their events.
 #[derive(Debug, Default)]
@@ -51,6 +52,8 @@ pub(super) struct Plan<'a> {
     over: HashMap<TaskId, (Entry, usize), RandomState>,
     keep_over: bool,
     rules: Option<Arc<StatusTable>>,
+    /// What history is to be kept, where an operation has looked.
+    retention: Option<Arc<Retentions>>,
     pub(super) planned: Planned,
 }
 
@@ -93,6 +96,7 @@ impl<'a> Plan<'a> {
             over: HashMap::default(),
             keep_over: ops.len() > 1 || matches!(ops, [Op::Remove { .. } | Op::Mend { .. }]),
             rules: None,
+            retention: None,
             planned: Planned::default(),
         };
         let judged = ops.iter().enumerate().try_for_each(|(at, op)| plan.judge(at, op));
@@ -115,6 +119,8 @@ impl<'a> Plan<'a> {
             Op::Mend { parent, unowned } => self.mend(parent, *unowned)?,
             Op::Import(record) => self.import(record)?,
             Op::SetRules(table) => self.set_rules(table),
+            Op::SetRetention { id, retention } => self.set_retention(id.as_ref(), *retention)?,
+            Op::Pin { id, pinned } => self.pin(id, *pinned)?,
             Op::PutDocument { name, kind, value, again } => {
                 self.put_document(at, name, kind.as_ref(), value, *again)?;
             }
@@ -629,6 +635,37 @@ impl<'a> Plan<'a> {
             self.rules = Some(Arc::new(table.clone()));
             (self.push)(Key::none(), Event::RulesSet(table.clone()));
         }
+    }
+
+    fn set_retention(&mut self, id: Option<&TaskId>, retention: Option<Retention>) -> Result<()> {
+        let all = self.retention.get_or_insert_with(|| Arc::clone(self.index.retention()));
+        let (key, now) = match id {
+            Some(id) => (id.key(), all.task(id.as_str())),
+            None => (Key::none(), all.workspace()),
+        };
+        if let Some(id) = id {
+            self.live(id)?;
+        }
+        if now != retention {
+            self.say_of_history(key, Event::RetentionSet(retention));
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, id: &TaskId, pinned: bool) -> Result<()> {
+        self.live(id)?;
+        let all = self.retention.get_or_insert_with(|| Arc::clone(self.index.retention()));
+        if all.is_pinned(id.as_str()) != pinned {
+            self.say_of_history(id.key(), Event::Pinned(pinned));
+        }
+        Ok(())
+    }
+
+    fn say_of_history(&mut self, key: Key, event: Event) {
+        if let Some(all) = &mut self.retention {
+            let _before = Retentions::take_up(all, key.kind, &key.name, &event);
+        }
+        (self.push)(key, event);
     }
 }
 

@@ -24,6 +24,7 @@ struct Facts {
     backups: Vec<(u64, u64, Vec<u8>)>,
     /// Each with the id of its task, empty for the workspace.
     retention: Vec<(String, Vec<u8>)>,
+    purges: u64,
     writers: Vec<(u64, Vec<u8>)>,
     findings: Vec<(String, Option<u64>, String)>,
     findings_seen: u64,
@@ -81,6 +82,7 @@ impl Index {
                 .iter()
                 .map(|(key, it)| (key.name.to_string(), event(it)))
                 .collect(),
+            purges: self.purges,
             writers: writers.into_iter().map(|(session, writer)| (*session, started(writer))).collect(),
             findings: self.findings.iter().map(finding).collect(),
             findings_seen: self.findings_seen,
@@ -129,6 +131,7 @@ impl Index {
             }
         }
         self.backups = Arc::new(backups);
+        self.purges = facts.purges;
         for (id, bytes) in &facts.retention {
             let kind = if id.is_empty() { KeyKind::NONE } else { KeyKind::TASK };
             let said = event_of(bytes)?;

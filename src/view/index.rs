@@ -49,6 +49,8 @@ pub struct Index {
     pub(super) bindings: Vec<Binding>,
     pub(super) backups: Arc<Vec<Backup>>,
     pub(super) retention: Arc<Retentions>,
+    /// How many `purged` events there were.
+    pub(super) purges: u64,
     pub(super) writers: HashMap<u64, Arc<Writer>, RandomState>,
     pub(super) findings: Vec<Finding>,
     pub(super) findings_seen: u64,
@@ -73,6 +75,7 @@ struct Undo {
     bindings: usize,
     backups: Option<Arc<Vec<Backup>>>,
     retention: Option<Arc<Retentions>>,
+    purges: u64,
     writer: Option<(u64, Option<Arc<Writer>>)>,
     findings: usize,
     findings_seen: u64,
@@ -281,6 +284,7 @@ impl Index {
                 );
             }
         };
+        self.purges += u64::from(matches!(event, Event::Purged { .. }));
         let retained = Retentions::take_up(&mut self.retention, envelope.key_kind, envelope.key, &event);
         if let Some((undo, before)) = self.undo.commits.last_mut().filter(|_| remember).zip(retained) {
             undo.retention.get_or_insert(before);
@@ -506,6 +510,7 @@ impl Fold for Index {
                 bindings: self.bindings.len(),
                 backups: None,
                 retention: None,
+                purges: self.purges,
                 writer: None,
                 findings: self.findings.len(),
                 findings_seen: self.findings_seen,
@@ -543,6 +548,7 @@ impl Fold for Index {
         if let Some(backups) = undo.backups {
             self.backups = backups;
         }
+        self.purges = undo.purges;
         if let Some(retention) = undo.retention {
             self.retention = retention;
         }
@@ -569,6 +575,7 @@ impl Fold for Index {
             bindings: self.bindings.clone(),
             backups: Arc::clone(&self.backups),
             retention: Arc::clone(&self.retention),
+            purges: self.purges,
             writers: self.writers.clone(),
             findings: self.findings.clone(),
             findings_seen: self.findings_seen,
@@ -622,6 +629,10 @@ impl Fold for Index {
         }
         self.documents.hash(hasher);
         self.retention.hash(hasher);
+    }
+
+    fn purges(&self) -> u64 {
+        self.purges
     }
 
     fn retention(&self) -> Keeps {

@@ -46,7 +46,7 @@ impl Retentions {
     }
 
     /// Takes up what an event about a key says; returns what was before, if it says something.
-    pub(super) fn take_up(
+    pub(crate) fn take_up(
         all: &mut Arc<Self>,
         key_kind: KeyKind,
         key: &str,

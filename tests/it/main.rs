@@ -65,6 +65,7 @@ mod process_strace;
 mod process_subscribe;
 mod process_takeover;
 mod protocol;
+mod purge;
 mod reads_beside;
 mod recovery_beside;
 mod repair;

@@ -93,17 +93,21 @@ impl Log {
     /// below the horizon is told [`ErrorKind::Trimmed`].
     pub fn compact(&self, progress: CompactProgress<'_>) -> Result<Option<CompactReport>> {
         self.check_writable()?;
-        {
-            // What is to be kept of the history may have been said just now, by others.
-            self.look_at_bytes()?;
-            let view = self.view.read();
-            view.check_all_was_read("compact it")?;
-            if view.state.unknown().is_some() {
-                let why = "it has events that this program does not understand".into();
-                return Err(Error::new(ErrorKind::Refused(why), "compact", self.paths.dir()));
-            }
-        }
+        // What is to be kept of the history may have been said just now, by others.
+        self.look_at_bytes()?;
+        self.check_compactable("compact")?;
         self.compactor().run(Worth::AnyByte, progress)
+    }
+
+    /// Refuses what only somebody can do who has read the log to its end, and understands it.
+    pub(super) fn check_compactable(&self, what: &'static str) -> Result<()> {
+        let view = self.view.read();
+        view.check_all_was_read(what)?;
+        if view.state.unknown().is_some() {
+            let why = "it has events that this program does not understand".into();
+            return Err(Error::new(ErrorKind::Refused(why), what, self.paths.dir()));
+        }
+        Ok(())
     }
 
     /// What compacts this log, without a hold on it.

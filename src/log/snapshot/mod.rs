@@ -24,7 +24,7 @@ use super::view::View;
 use super::{LogId, Lpos, Mapping, Paths, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::vfs::threads::Mutex;
-use crate::vfs::{Existing, FileKind, Vfs};
+use crate::vfs::{Existing, FileKind, Open, Vfs};
 
 pub(crate) mod base;
 pub(crate) mod file;
@@ -163,6 +163,11 @@ fn spent(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<(SnapshotName, PathBuf)>> {
     Ok(entries.iter().filter_map(|entry| Some((name(entry)?, dir.join(&entry.name)))).collect())
 }
 
+/// What was left of those that somebody had begun to write. COMPACT is held: whoever it was is dead.
+pub(super) fn unfinished(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<PathBuf>> {
+    Ok(list(vfs, paths)?.1)
+}
+
 /// Has nobody go by any of them from now on: repair is about to change what lies below. They still vouch, until
 /// [`remove_spent`]. COMPACT is held.
 pub(super) fn spend_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
@@ -176,11 +181,35 @@ pub(super) fn spend_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
     if all.is_empty() { Ok(()) } else { vfs.sync_dir(&dir).context("sync", &dir) }
 }
 
-/// Removes those that nobody goes by, as far as the system lets it: the log itself vouches now. COMPACT is held.
-pub(super) fn remove_spent(vfs: &dyn Vfs, paths: &Paths) {
-    for (_, path) in spent(vfs, paths).unwrap_or_default() {
-        let _ = vfs.unlink(&path);
+/// Removes those that nobody goes by, but for those that somebody still has in use: the log itself vouches now. COMPACT is
+/// held. Returns which are gone, and which are left.
+pub(super) fn remove_spent(vfs: &dyn Vfs, paths: &Paths) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (mut gone, mut left) = (Vec::new(), Vec::new());
+    for (_, path) in spent(vfs, paths)? {
+        if remove_unused(vfs, &path) { gone.push(path) } else { left.push(path) }
     }
+    if !gone.is_empty() {
+        let dir = paths.snapshots();
+        vfs.sync_dir(&dir).context("sync", &dir)?;
+    }
+    Ok((gone, left))
+}
+
+/// Removes a snapshot that nobody has in use; whether it is gone.
+fn remove_unused(vfs: &dyn Vfs, path: &std::path::Path) -> bool {
+    let is_gone = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+    let probe = match vfs.open(path, Open::ProbeLock) {
+        Ok(probe) => probe,
+        Err(e) => return is_gone(&e),
+    };
+    match probe.try_lock() {
+        Ok(false) => return false,
+        // Where files cannot be locked nobody can say that he uses one.
+        Ok(true) | Err(_) => {}
+    }
+    let removed = vfs.unlink(path);
+    let _ = probe.unlock();
+    removed.map_or_else(|e| is_gone(&e), |()| true)
 }
 
 /// The ordinal of the segment in which the older of the snapshots ends: what lies below may be written anew, and both still
@@ -477,6 +506,11 @@ impl Log {
         // Only now: a sync may hang, and others wait for COMPACT.
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let Some(compacting) = compact.try_acquire()? else { return Ok(None) };
+        // Something may have been purged since the copy was made, which still has it.
+        self.look_at_bytes()?;
+        if self.view.read().state.purges() != state.purges() {
+            return Ok(None);
+        }
         let (all, _) = list(&*self.vfs, &self.paths)?;
         if all.first().is_some_and(|newest| newest.seq >= state.last().0) || state.last() == Seq(0) {
             let len = self.snapshots.len.load(Ordering::Relaxed);
@@ -558,7 +592,7 @@ impl Job {
         let (_, unfinished) = list(&*self.vfs, &self.paths)?;
         // COMPACT is held: whoever began these is dead.
         unfinished.iter().for_each(|path| drop(self.vfs.unlink(path)));
-        remove_spent(&*self.vfs, &self.paths);
+        remove_spent(&*self.vfs, &self.paths)?;
         let mut random = [0; 8];
         self.vfs.random(&mut random).context("draw a name in", &dir)?;
         let name = SnapshotName { seq: self.state.last().0, random: u64::from_le_bytes(random) };

@@ -171,6 +171,7 @@ pub(super) fn load(base: &Arc<Base>, fold: Option<FoldKind>) -> Result<State, Sp
     if let Some(fold) = &mut state.fold {
         fold.load(base)?;
     }
+    state.purges_below = state.purges();
     Ok(state)
 }
 
