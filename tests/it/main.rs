@@ -71,6 +71,7 @@ mod recovery_beside;
 mod repair;
 mod replaced_anywhere;
 mod reserve;
+mod retention;
 mod sim_ownership;
 mod sim_processes;
 mod sim_toy_log;
