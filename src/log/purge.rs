@@ -29,7 +29,7 @@ const RUN_MAX: u64 = 64 << 20;
 pub struct PurgeReport {
     /// How many segments held what was to go, and were written anew.
     pub segments: usize,
-    /// How many events went.
+    /// How many events went, those included that compaction drops.
     pub events: u64,
     /// Snapshots that were removed. They are made again by themselves.
     pub snapshots: Vec<PathBuf>,

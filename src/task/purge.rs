@@ -20,9 +20,9 @@ use crate::view::{Backup, Entry, Index};
 pub struct PurgeReceipt {
     /// The tasks, those below them included where they were to go too.
     pub tasks: Vec<TaskId>,
-    /// How many segments of the log held them and were written anew, and how many events went.
+    /// How many segments of the log held them and were written anew.
     pub segments: usize,
-    /// See there.
+    /// How many events went, those of other tasks in the same segments included that later ones overwrite.
     pub events: u64,
     /// Blobs that nothing named any more.
     pub blobs: Vec<BlobId>,

@@ -194,7 +194,10 @@ impl TaskStore {
 
     /// The workspace that knows of a task: where it lives, else where it was deleted. A request that was applied before,
     /// to a task that has gone since, finds its answer there.
-    fn knows(&self, id: &TaskId) -> Result<Tasks> {
+    ///
+    /// # Errors
+    /// As [`TaskStore::home_of`], but for [`ErrorKind::TaskDeleted`].
+    pub fn known_home_of(&self, id: &TaskId) -> Result<Tasks> {
         match self.home_of(id) {
             Err(e) if matches!(e.kind(), ErrorKind::TaskDeleted { .. }) => self.grave(id)?.ok_or(e),
             home => home,
@@ -218,7 +221,7 @@ impl TaskStore {
         options: impl Into<CommitOptions>,
     ) -> Result<(Tasks, Committed)> {
         let home = match parent_of(&item)? {
-            Some(parent) => self.knows(&parent)?,
+            Some(parent) => self.known_home_of(&parent)?,
             None => self.home(place)?,
         };
         self.not_elsewhere(&item, false, &home)?;
@@ -238,7 +241,7 @@ impl TaskStore {
     ) -> Result<(Tasks, Committed)> {
         let id = item.text(&Field::Id).map(|id| TaskId::new(&id)).transpose()?;
         let home = match (parent_of(&item)?, id.map(|id| self.grave(&id)).transpose()?.flatten()) {
-            (Some(parent), _) => self.knows(&parent)?,
+            (Some(parent), _) => self.known_home_of(&parent)?,
             (None, Some(grave)) => grave,
             (None, None) => self.home(place)?,
         };
@@ -283,7 +286,7 @@ impl TaskStore {
             .collect();
         let made: Vec<String> = ops.iter().filter_map(created).collect();
         for id in named.iter().filter(|id| !made.iter().any(|made| made == id.as_str())) {
-            let next = self.knows(id)?;
+            let next = self.known_home_of(id)?;
             match &home {
                 None => home = Some((id.clone(), next)),
                 Some((_, home)) if home.workspace().name() == next.workspace().name() => {}

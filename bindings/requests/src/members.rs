@@ -27,6 +27,9 @@ fn of(op: &str) -> Option<(&'static [&'static str], &'static [&'static str])> {
         "detach" => (&["task", "fence"], HOW),
         "mend" => (&["parent", "unowned"], HOW),
         "set_rules" => (&["table"], HOW),
+        "set_retention" => (&["task", "keep"], HOW),
+        "pin" => (&["task", "pinned"], HOW),
+        "purge" | "plan_purge" => (&["tasks", "cascade"], WHERE),
         "doc_put" => (&["name", "value", "kind", "again"], HOW_OF_A_DOCUMENT),
         "doc_patch" => (&["name", "set", "unset"], HOW_OF_A_DOCUMENT),
         "doc_delete" => (&["name"], HOW_OF_A_DOCUMENT),
@@ -38,7 +41,9 @@ fn of(op: &str) -> Option<(&'static [&'static str], &'static [&'static str])> {
         "doc_get" | "doc_resolve" | "doc_history" => (&["name"], WHERE),
         "doc_list" => (&["prefix", "kind", "limit", "after"], WHERE),
         "doc_sync" => (&["name", "file", "kind"], WHERE),
-        "sessions" | "orphans" | "rules" | "check" | "health" | "flush" | "compact" => (&[], WHERE),
+        "sessions" | "orphans" | "rules" | "retention" | "check" | "health" | "flush" | "compact" => {
+            (&[], WHERE)
+        }
         "wait_durable" => (&["ticket", "timeout_ms"], WHERE),
         "subscribe" => (&["from", "durable"], WHERE),
         "unsubscribe" => (&["sub"], &[]),

@@ -17,8 +17,10 @@ use crate::history;
 use crate::json::{array, raw, text};
 use crate::orphans;
 use crate::place;
+use crate::purge;
 use crate::receipt;
 use crate::request::Request;
+use crate::retention;
 use crate::sessions;
 use crate::task;
 
@@ -26,7 +28,7 @@ use crate::task;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Operations beside those that change tasks and those that follow; all of them, for `hello`.
-pub const READS: [&str; 22] = [
+pub const READS: [&str; 25] = [
     "hello",
     "workspaces",
     "sessions",
@@ -43,6 +45,9 @@ pub const READS: [&str; 22] = [
     "health",
     "flush",
     "compact",
+    "retention",
+    "plan_purge",
+    "purge",
     "wait_durable",
     "doc_get",
     "doc_list",
@@ -51,7 +56,7 @@ pub const READS: [&str; 22] = [
     "doc_sync",
 ];
 /// Those that change tasks and documents.
-pub const CHANGES: [&str; 17] = [
+pub const CHANGES: [&str; 19] = [
     "commit",
     "create",
     "patch",
@@ -66,6 +71,8 @@ pub const CHANGES: [&str; 17] = [
     "abandon",
     "mend",
     "set_rules",
+    "set_retention",
+    "pin",
     "doc_put",
     "doc_patch",
     "doc_delete",
@@ -267,6 +274,18 @@ impl Subject {
                     all.push(compact::report(home.workspace().name(), report.as_ref()));
                 }
                 array(&all)
+            }
+            "retention" => self.home(request)?.read(|_, index| retention::all(index.retention()))?,
+            "plan_purge" => {
+                let home = self.home(request)?;
+                let plan = home.plan_purge(&request.tasks()?, request.cascade)?;
+                purge::receipt(home.workspace().name(), &plan)
+            }
+            "purge" => {
+                let home = self.home(request)?;
+                let go_on = &mut |_, _| ControlFlow::Continue(());
+                let receipt = home.purge(&request.tasks()?, request.cascade, go_on)?;
+                purge::receipt(home.workspace().name(), &receipt)
             }
             "wait_durable" => {
                 let ticket = request.ticket.as_deref().and_then(receipt::read_ticket);

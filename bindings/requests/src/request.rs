@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::members;
+use crate::retention;
 use crate::words;
 
 /// See the module. Which members an operation takes, `docs/pipe.md` says.
@@ -47,6 +48,10 @@ pub struct Request<'a> {
     pub(crate) status: Option<String>,
     pub(crate) unowned: bool,
     pub(crate) table: Option<String>,
+    /// How much of the history is kept, as [`crate::retention`] spells it; its `null` counts.
+    #[serde(borrow, deserialize_with = "present_or_null")]
+    pub(crate) keep: Option<&'a RawValue>,
+    pub(crate) pinned: Option<bool>,
     #[serde(borrow)]
     pub(crate) ops: Vec<&'a RawValue>,
     // Documents.
@@ -83,6 +88,11 @@ pub struct Request<'a> {
     pub durable: bool,
     /// A subscription.
     pub sub: Option<u64>,
+}
+
+/// A value that is there although it is `null`.
+fn present_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
 /// A token, a bare revision, or one of the words `absent` and `exists`.
@@ -132,6 +142,8 @@ impl<'a> Request<'a> {
             status,
             unowned,
             table,
+            keep,
+            pinned,
             ops,
             name,
             kind,
@@ -168,6 +180,16 @@ impl<'a> Request<'a> {
         id("task", self.task.as_deref())
     }
 
+    /// The tasks that it is about.
+    ///
+    /// # Errors
+    /// `invalid`.
+    pub fn tasks(&self) -> Result<Vec<TaskId>, Failure> {
+        let ids = self.tasks.as_ref();
+        let ids = ids.ok_or_else(|| Failure::invalid(format!("{} needs tasks, an array of ids", self.op)))?;
+        Ok(ids.iter().map(|id| TaskId::new(id)).collect::<Result<_, _>>()?)
+    }
+
     /// What it asks to be changed; `None` if it asks for something else.
     ///
     /// # Errors
@@ -187,14 +209,14 @@ impl<'a> Request<'a> {
                 id: self.task()?,
                 summary: self.summary.map(|summary| value("summary", Some(summary))).transpose()?,
             },
-            "remove" => {
-                let ids = self
-                    .tasks
-                    .as_ref()
-                    .ok_or_else(|| Failure::invalid("remove needs tasks, an array of ids"))?;
-                let ids = ids.iter().map(|id| TaskId::new(id)).collect::<Result<_, _>>()?;
-                Op::Remove { ids, cascade: self.cascade }
-            }
+            "remove" => Op::Remove { ids: self.tasks()?, cascade: self.cascade },
+            "set_retention" => Op::SetRetention {
+                id: self.task.as_deref().map(TaskId::new).transpose()?,
+                retention: retention::parse(
+                    self.keep.ok_or_else(|| Failure::invalid("set_retention needs keep"))?.get(),
+                )?,
+            },
+            "pin" => Op::Pin { id: self.task()?, pinned: self.pinned.unwrap_or(true) },
             "attach" => Op::Attach { id: self.task()? },
             "detach" => Op::Detach {
                 id: self.task()?,
@@ -417,6 +439,8 @@ pub(crate) const EXAMPLES: &[(&str, &str)] = &[
     ("status", r#""x""#),
     ("unowned", "true"),
     ("table", r#""x""#),
+    ("keep", r#""all""#),
+    ("pinned", "true"),
     ("ops", "[{}]"),
     ("name", r#""x""#),
     ("kind", r#""x""#),

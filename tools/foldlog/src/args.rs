@@ -122,6 +122,16 @@ pub(crate) enum Verb {
     /// Others may read and write meanwhile; what is new stays as it is, so a second run may gain more. Ctrl-C leaves a
     /// workspace as it was.
     Compact,
+    /// Say how much of the history is kept for its own sake, or set it, of a workspace or of one task
+    ///
+    /// History are the events that later ones have overwritten; without a word about it none of it is kept. A limit says how far
+    /// it reaches at most, and is kept to when old segments are written anew. It stands in the log, so all programs keep to it.
+    Retention(Keep),
+    /// Say what would be removed for good of these tasks, and with --apply remove it from every file
+    ///
+    /// From log, snapshots and blobs, and whole whatever damage or repair had set aside. Their ids stay taken. Backups are named and not
+    /// touched. Exit code 1: it was only said; 5: a file is still in use by another program, which is named: say the same again.
+    Purge(Purge),
     /// Copy a store, complete and verified, into a folder that is absent or empty, while any number of programs write it
     ///
     /// Takes no lock. On the same file system files that are never written again are linked, not copied; both sides may be
@@ -228,6 +238,48 @@ pub(crate) struct Repair {
     /// attached to. Bytes are not looked at.
     #[arg(long)]
     pub(crate) orphans: bool,
+}
+
+/// `foldlog retention`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Keep {
+    /// The task it is about; without it the whole workspace, for all tasks of which nothing else is said.
+    pub(crate) id: Option<String>,
+    /// Keep all of it.
+    #[arg(long, conflicts_with_all = ["none", "age", "count", "bytes"])]
+    pub(crate) keep_all: bool,
+    /// Take back what was set.
+    #[arg(long, conflicts_with_all = ["age", "count", "bytes"])]
+    pub(crate) none: bool,
+    /// Keep what is not older: 90s, 15m, 12h, 30d, 4w.
+    #[arg(long, value_name = "AGE", value_parser = crate::retention::parse_age)]
+    pub(crate) age: Option<std::time::Duration>,
+    /// Keep so many events of each task.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Keep so many bytes of it: 1048576, 64K, 64M, 2G.
+    #[arg(long, value_name = "BYTES", value_parser = crate::retention::parse_bytes)]
+    pub(crate) bytes: Option<u64>,
+    /// Keep all of this task's, whatever else is set.
+    #[arg(long, conflicts_with = "unpin")]
+    pub(crate) pin: bool,
+    /// No longer.
+    #[arg(long)]
+    pub(crate) unpin: bool,
+}
+
+/// `foldlog purge`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Purge {
+    /// The tasks' ids.
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Purge all below them too.
+    #[arg(long)]
+    pub(crate) cascade: bool,
+    /// Do it, instead of saying what would be done.
+    #[arg(long)]
+    pub(crate) apply: bool,
 }
 
 /// `foldlog backup`.

@@ -22,7 +22,18 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("For programs", &["pipe"]),
     (
         "Look after a store",
-        &["dump", "verify", "repair", "compact", "backup", "restore", "stats", "selftest"],
+        &[
+            "dump",
+            "verify",
+            "repair",
+            "compact",
+            "retention",
+            "purge",
+            "backup",
+            "restore",
+            "stats",
+            "selftest",
+        ],
     ),
     ("Look after this program", &["completions", "man", "help"]),
 ];

@@ -29,8 +29,10 @@ mod out;
 mod pipe;
 mod process;
 mod progress;
+mod purge;
 mod raw;
 mod repair;
+mod retention;
 mod selftest;
 mod show;
 mod stats;
@@ -95,6 +97,8 @@ fn run(args: &Args, out: &mut Out) -> Result<Exit, Failure> {
         Verb::Repair(verb) if verb.orphans => orphans::run(global, verb.apply, out),
         Verb::Repair(verb) => repair::run(global, verb, out),
         Verb::Compact => compact::run(global, out),
+        Verb::Retention(verb) => retention::run(global, verb, out),
+        Verb::Purge(verb) => purge::run(global, verb, out),
         Verb::Backup(verb) => backup::back_up(global, verb, out),
         Verb::Restore(verb) => backup::restore(global, verb, out),
         Verb::Stats => stats::run(global, out),

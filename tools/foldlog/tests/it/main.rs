@@ -18,6 +18,7 @@ mod cli_help;
 mod cli_import;
 mod cli_live;
 mod cli_pipe;
+mod cli_purge;
 mod cli_repair;
 mod cli_selftest;
 mod cli_show;
