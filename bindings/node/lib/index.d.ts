@@ -102,6 +102,8 @@ export type Change<T extends TaskItem = TaskItem> =
   | { op: 'abandon'; id: string }
   | { op: 'mend'; parent: string; unowned?: boolean }
   | { op: 'setRules'; table: string }
+  | { op: 'setRetention'; id?: string; keep: Keep }
+  | { op: 'pin'; id: string; pinned?: boolean }
   | { op: 'putDocument'; name: string; value: unknown; kind?: string; again?: boolean }
   | { op: 'patchDocument'; name: string; set?: Readonly<Record<string, unknown>>; unset?: readonly string[] }
   | { op: 'deleteDocument'; name: string }
@@ -200,6 +202,26 @@ export interface Health {
   readonly error?: FoldlogError
 }
 
+/** How much of the history is kept, what later events have overwritten: all of it, nothing, or what lies within each limit given. */
+export type Keep = 'all' | null | { ageMs?: number; count?: number; bytes?: number }
+
+export interface PurgeReceipt {
+  readonly tasks: readonly string[]
+  /** How many segments held them, and how many events went with them. */
+  readonly segments: number
+  readonly events: number
+  /** Blobs that nothing named any more. */
+  readonly blobs: readonly string[]
+  /** Snapshots that were removed; they are made again by themselves. */
+  readonly snapshots: readonly string[]
+  /** What had been set aside, and was removed whole. */
+  readonly quarantine: readonly string[]
+  /** Files that still hold them, or may, and who has them in use. */
+  readonly pending: readonly { readonly path: string; readonly holder: string }[]
+  /** Copies that were made of the workspace. */
+  readonly backups: readonly { readonly target: string; readonly covers: number; readonly time: string }[]
+}
+
 export interface Tasks<T extends TaskItem = TaskItem> {
   /** A task; undefined if there is none, or it was deleted. Numbers that JavaScript's cannot hold are rounded: `getText`. */
   get(id: string): Task<T> | undefined
@@ -229,6 +251,17 @@ export interface Tasks<T extends TaskItem = TaskItem> {
   detach(id: string, fence: string, options?: CommitOptions): Promise<Receipt>
   /** Takes the task from whoever runs it; a parent that waits for it goes on. */
   abandon(id: string, options?: CommitOptions): Promise<Receipt>
+  /** How much of this task's history is kept, in the place of what holds for the workspace; null takes that back. */
+  setRetention(id: string, keep: Keep, options?: CommitOptions): Promise<Receipt>
+  /** Has all of its history kept, whatever else is set; `pinned: false` no longer. */
+  pin(id: string, options?: CommitOptions & { pinned?: boolean }): Promise<Receipt>
+  /** What `purge` would remove, as far as it can be said before. Changes nothing. */
+  planPurge(ids: string | readonly string[], options?: SignalOptions & { cascade?: boolean }): Promise<PurgeReceipt>
+  /**
+   * Deletes tasks, and removes what they held from every file of the workspace. Files that others have in use are `pending`: the
+   * same call later removes them. Backups are named, not touched. Takes seconds for a large log.
+   */
+  purge(ids: string | readonly string[], options?: SignalOptions & { cascade?: boolean }): Promise<PurgeReceipt>
   /** All or nothing. */
   commit(changes: readonly Change<T>[], options?: CommitOptions): Promise<Receipt>
 }
@@ -327,6 +360,9 @@ export interface Workspace<T extends TaskItem = TaskItem> {
    * and write meanwhile. Takes seconds for a large log; a signal keeps it from being begun.
    */
   compact(options?: SignalOptions): Promise<CompactReport>
+  /** How much of the history is kept of all tasks for which nothing of their own is set; compaction keeps to it. */
+  setRetention(keep: Keep, options?: CommitOptions): Promise<Receipt>
+  retention(): { workspace: Keep; tasks: ReadonlyMap<string, Keep>; pinned: readonly string[] }
   waitDurable(receipt: Receipt | string, options?: SignalOptions & { timeoutMs?: number }): Promise<void>
   health(): Health
   /** Finishes what is under way, syncs, and ends this handle. */

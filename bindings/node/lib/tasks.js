@@ -297,6 +297,32 @@ class Tasks {
     return this.#one({ op: 'abandon', id }, options, id)
   }
 
+  /** How much of a task's history is kept; without an id the workspace's. */
+  setRetention(id, keep, options) {
+    return this.#one({ op: 'setRetention', id, keep }, options, id)
+  }
+  pin(id, options) {
+    const { pinned, ...rest } = options ?? {}
+    return this.#one({ op: 'pin', id, pinned }, rest, id)
+  }
+
+  async #purge(ids, options, onlyPlanned) {
+    const { cascade, ...rest } = options ?? {}
+    const all = typeof ids === 'string' ? [ids] : ids
+    if (!Array.isArray(all)) throw new TypeError('ids is to be an id or an array of ids')
+    all.forEach((id, i) => textOf(`ids[${i}]`, id))
+    const run = (job, cancellable) => this.#home.purge(job, all, cascade === true, onlyPlanned, cancellable)
+    const told = JSON.parse(await this.#wire.job(signalOf(rest), run, true))
+    const { workspace: _, backups, ...receipt } = told
+    return { ...receipt, backups: backups.map(({ time_us, ...backup }) => ({ ...backup, time: new Date(time_us / 1000).toISOString() })) }
+  }
+  purge(ids, options) {
+    return this.#purge(ids, options, false)
+  }
+  planPurge(ids, options) {
+    return this.#purge(ids, options, true)
+  }
+
   commit(ops, options) {
     let request
     try {

@@ -5,7 +5,7 @@ const errors = require('./errors.js')
 const { Documents } = require('./documents.js')
 const { Tasks, signalOf } = require('./tasks.js')
 const { call, signalIn } = require('./wire.js')
-const { textOf } = require('./write.js')
+const { keepIn, textOf } = require('./write.js')
 
 function update({ commit, health }) {
   if (health !== undefined) return { kind: 'health', health }
@@ -203,6 +203,16 @@ class Workspace {
     const told = await this.#wire.job(signal, (job, cancellable) => this.#home.compact(job, cancellable), true)
     const { segments, bytes_before: bytesBefore, bytes_after: bytesAfter, dropped, horizon } = JSON.parse(told)
     return { segments, bytesBefore, bytesAfter, dropped, horizon }
+  }
+
+  setRetention(keep, options) {
+    return this.tasks.setRetention(undefined, keep, options)
+  }
+
+  retention() {
+    const { workspace, tasks, pinned } = JSON.parse(call(() => this.#home.retention()))
+    const own = Object.entries(tasks).map(([id, keep]) => [id, keepIn(keep)])
+    return { workspace: keepIn(workspace), tasks: new Map(own), pinned }
   }
 
   async waitDurable(receipt, options = {}) {

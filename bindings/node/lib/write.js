@@ -151,6 +151,8 @@ const CHANGES = {
   abandon: (op) => ({ task: textOf('id', op.id) }),
   mend: (op) => ({ parent: textOf('parent', op.parent), unowned: flag(op.unowned) }),
   setRules: (op) => ({ table: textOf('table', op.table) }),
+  setRetention: (op) => ({ task: maybe(textOf, 'id', op.id), keep: keepOf(op.keep) }),
+  pin: (op) => ({ task: textOf('id', op.id), pinned: op.pinned === false ? 'false' : 'true' }),
   putDocument: (op) => ({
     name: textOf('name', op.name),
     value: json(op.value, 'value'),
@@ -168,9 +170,30 @@ const CHANGES = {
 const WORDS = {
   setStatus: 'status',
   setRules: 'set_rules',
+  setRetention: 'set_retention',
   putDocument: 'doc_put',
   patchDocument: 'doc_patch',
   deleteDocument: 'doc_delete',
+}
+
+/** How much of the history is kept: 'all', null for nothing, or limits. */
+function keepOf(keep) {
+  if (keep === null || keep === 'all') return JSON.stringify(keep)
+  if (typeof keep !== 'object') throw new TypeError(`keep is to be 'all', null or an object of limits, not ${kind(keep)}`)
+  const { ageMs, count, bytes, ...rest } = keep
+  for (const key in rest) throw new TypeError(`there is no limit ${key}; there are ageMs, count and bytes`)
+  const write = (name, value) => {
+    if (!Number.isSafeInteger(value) || value < 0) throw new TypeError(`${name} is to be a whole number from 0 on`)
+    return String(value)
+  }
+  return members('{', { age_ms: maybe(write, 'ageMs', ageMs), count: maybe(write, 'count', count), bytes: maybe(write, 'bytes', bytes) }) + '}'
+}
+
+/** What [`keepOf`] spells, read. */
+function keepIn(said) {
+  if (said === null || said === 'all') return said
+  const { age_ms: ageMs, count, bytes } = said
+  return { ageMs, count, bytes }
 }
 
 function patch(op) {
@@ -235,4 +258,4 @@ function withOptions(out, options = {}, about) {
   }) + '}'
 }
 
-module.exports = { RawJson, raw, json, change, withOptions, members, objectOf, textOf, maybe }
+module.exports = { RawJson, raw, json, change, keepIn, withOptions, members, objectOf, textOf, maybe }

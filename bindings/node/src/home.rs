@@ -7,7 +7,7 @@ use std::time::Duration;
 use foldlog::task::{CommitOptions, Op};
 use foldlog::{Durability, Item, Patch, TaskId, Tasks};
 use foldlog_requests::json::{array, raw, text};
-use foldlog_requests::{Failure, Request, compact, health, history, receipt, task};
+use foldlog_requests::{Failure, Request, compact, health, history, purge, receipt, retention, task};
 use napi::Either;
 use napi_derive::napi;
 
@@ -275,6 +275,34 @@ impl Home {
             let report = workspace.compact(&mut |_, _| ControlFlow::Continue(()))?;
             Ok(compact::report(workspace.name(), report.as_ref()))
         })
+    }
+
+    /// Removes what tasks held from every file, or says what it would; says what came of it.
+    #[napi(catch_unwind)]
+    pub fn purge(
+        &self,
+        job: f64,
+        ids: Vec<String>,
+        cascade: bool,
+        only_planned: bool,
+        cancellable: bool,
+    ) -> napi::Result<()> {
+        let lane = Arc::clone(&self.lane);
+        self.on(&WORKERS, job, cancellable, move |tasks| {
+            let ids = ids.iter().map(|id| TaskId::new(id)).collect::<foldlog::Result<Vec<_>>>()?;
+            lane.drain();
+            let receipt = match only_planned {
+                true => tasks.plan_purge(&ids, cascade)?,
+                false => tasks.purge(&ids, cascade, &mut |_, _| ControlFlow::Continue(()))?,
+            };
+            Ok(purge::receipt(tasks.workspace().name(), &receipt))
+        })
+    }
+
+    /// `{"workspace":KEEP,"tasks":{ID:KEEP},"pinned":[ID]}`.
+    #[napi(catch_unwind)]
+    pub fn retention(&self) -> napi::Result<String> {
+        self.tasks()?.read(|_, index| retention::all(index.retention())).map_err(thrown)
     }
 
     /// Waits until a receipt's ticket is durable.

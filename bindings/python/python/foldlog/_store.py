@@ -15,6 +15,8 @@ from ._values import Raw, dumps, loads, names, path_text
 
 #: A revision, a token, ``"absent"`` or ``"exists"``.
 Expected = Union[int, str]
+#: How much of the history is kept: "all", None for nothing, or limits.
+Keep = Union[str, Mapping[str, int], None]
 #: ``"durable"``, ``"buffered"``, or ``"interval:MS"``.
 Durability = str
 #: A path; one of bytes is taken as the system takes it.
@@ -435,6 +437,32 @@ class Tasks:
         """Takes it from whoever runs it, alive or not; what they write with their fence is refused from then on."""
         return self._commit({"op": "abandon", "task": id}, options)
 
+    def set_retention(self, id: str, keep: Keep, **options: Any) -> Receipt:
+        """How much of this task's history is kept, in the place of what holds for the workspace: as
+        :meth:`Workspace.set_retention`; ``None`` takes that back."""
+        return self._commit({"op": "set_retention", "task": id, "keep": keep}, options)
+
+    def pin(self, id: str, pinned: bool = True, **options: Any) -> Receipt:
+        """Has all of its history kept, whatever else is set, or no longer."""
+        return self._commit({"op": "pin", "task": id, "pinned": pinned}, options)
+
+    def plan_purge(self, ids: Union[str, Iterable[str]], *, cascade: bool = False) -> Dict[str, Any]:
+        """What :meth:`purge` would remove, as far as it can be said before. Changes nothing."""
+        return self._purge("plan_purge", ids, cascade)
+
+    def purge(self, ids: Union[str, Iterable[str]], *, cascade: bool = False) -> Dict[str, Any]:
+        """Deletes tasks, and removes what they held from every file of the workspace: ``{"tasks", "segments", "events", "blobs",
+        "snapshots", "quarantine", "pending", "backups"}``.
+
+        Files that others have in use are ``pending``, each with its ``path`` and ``holder``: the same call later removes them.
+        Backups are named, not touched. Takes seconds for a large log."""
+        return self._purge("purge", ids, cascade)
+
+    def _purge(self, op: str, ids: Union[str, Iterable[str]], cascade: bool) -> Dict[str, Any]:
+        going = [ids] if isinstance(ids, str) else names("ids", ids)
+        asked = {"tasks": going, "cascade": cascade}
+        return cast(Dict[str, Any], self._workspace._request(op, asked))
+
     def _commit(self, op: Dict[str, Any], options: Dict[str, Any]) -> Receipt:
         expect = options.pop("expect", None)
         if expect is not None and not isinstance(expect, Mapping):
@@ -505,6 +533,15 @@ class Workspace:
         Others read and write meanwhile. Takes seconds for a large log. Subscriptions from below ``horizon`` are told
         :class:`TrimmedError`."""
         return cast(Dict[str, Any], self._request("compact", {})[0])
+
+    def set_retention(self, keep: Keep, **options: Any) -> Receipt:
+        """How much of the history is kept of all tasks for which nothing of their own is set: ``"all"``, ``None`` for nothing, or a
+        dict of limits, ``{"age_ms", "count", "bytes"}``, each of which may be left out. Compaction keeps to it."""
+        return self._commit({"op": "set_retention", "keep": keep}, **options)
+
+    def retention(self) -> Dict[str, Any]:
+        """What is set: ``{"workspace", "tasks", "pinned"}``."""
+        return cast(Dict[str, Any], self._request("retention", {}))
 
     def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
         """Waits until a commit is durable; :class:`NotDurableError` if it is not within ``timeout`` seconds."""

@@ -26,7 +26,7 @@ from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List
 from . import _backup, _store
 from ._backup import CopyProgress, CopyReport
 from ._errors import CancelledError, ClosedError
-from ._store import Commit, Health, Receipt, Task
+from ._store import Commit, Health, Keep, Receipt, Task
 
 __all__ = ["AsyncChanges", "AsyncDocuments", "AsyncStore", "AsyncTasks", "AsyncWorkspace", "open_memory", "open_store", "restore"]
 
@@ -158,6 +158,14 @@ class AsyncWorkspace:
     async def compact(self) -> Dict[str, Any]:
         """As :meth:`foldlog.Workspace.compact`."""
         return await self._store._run(self.workspace.compact)
+
+    async def set_retention(self, keep: Keep, **options: Any) -> Receipt:
+        """As :meth:`foldlog.Workspace.set_retention`."""
+        return await self._store._run(self.workspace.set_retention, keep, **options)
+
+    async def retention(self) -> Dict[str, Any]:
+        """As :meth:`foldlog.Workspace.retention`."""
+        return await self._store._run(self.workspace.retention)
 
     async def wait_durable(self, receipt: Receipt, timeout: float = 10.0) -> None:
         """As :meth:`foldlog.Workspace.wait_durable`."""
