@@ -237,10 +237,11 @@ impl Log {
                     }
                 }
                 // Under COMPACT and LOCK nobody but the dead makes one; a successor that is being prepared is a header alone.
-                None if entry.name.starts_with('.') && entry.kind == FileKind::File => {
-                    if self.vfs.stat(&path).is_ok_and(|stat| stat.len > HEADER_LEN as u64) {
-                        going.push(path);
-                    }
+                None if entry.name.starts_with('.')
+                    && entry.kind == FileKind::File
+                    && self.vfs.stat(&path).is_ok_and(|stat| stat.len > HEADER_LEN as u64) =>
+                {
+                    going.push(path);
                 }
                 None => {}
             }

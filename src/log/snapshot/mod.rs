@@ -202,10 +202,9 @@ fn remove_unused(vfs: &dyn Vfs, path: &std::path::Path) -> bool {
         Ok(probe) => probe,
         Err(e) => return is_gone(&e),
     };
-    match probe.try_lock() {
-        Ok(false) => return false,
-        // Where files cannot be locked nobody can say that he uses one.
-        Ok(true) | Err(_) => {}
+    // Where files cannot be locked nobody can say that he uses one.
+    if matches!(probe.try_lock(), Ok(false)) {
+        return false;
     }
     let removed = vfs.unlink(path);
     let _ = probe.unlock();
