@@ -4,6 +4,7 @@
 //! cargo bench --bench tasks                        criterion
 //! cargo bench --bench tasks -- --replay 1000000    replays of so many patches, with the process's peak memory
 //! cargo bench --bench tasks -- --view 100000       views of so many tasks, a commit between each and the next
+//! cargo bench --bench tasks -- --saved 100000      looks into a snapshot of so many tasks
 //! cargo bench --bench tasks -- --import 5000       import of so many legacy tasks, with an index beside them
 //! ```
 #![expect(
@@ -180,6 +181,86 @@ fn view(count: u64) {
     );
 }
 
+/// Looks into a snapshot of so many tasks, whole items: what is found lies there until its fields are asked for.
+fn saved(count: u64) {
+    const FAMILY: u64 = 11;
+    let dir = folder();
+    let id = |n: u64| TaskId::new(&format!("019fb786-503a-76ca-8708-{n:012x}")).unwrap();
+    let open = || {
+        let store = TaskStore::open(dir.path().join("store"), Options::default().label("bench")).unwrap();
+        let tasks = store.home(&Place::Key("bench".into())).unwrap();
+        (store, tasks)
+    };
+    let (store, tasks) = open();
+    for first in (0..count).step_by(500) {
+        let made = (first..count.min(first + 500)).map(|n| {
+            let mut item =
+                common::task_item(&id(n)).with(Field::Ts, i64::try_from(n * 7919 % count).unwrap());
+            if n % FAMILY > 0 {
+                item = item.with(Field::ParentTaskId, Value::Text(id(n - n % FAMILY).shared()));
+            }
+            Op::Create { item, again: false }
+        });
+        drop(tasks.commit(made.collect(), Durability::Buffered).unwrap());
+    }
+    // Where a segment has just begun there is nothing to bind a snapshot to, and another may be under way.
+    let mut report = None;
+    for n in 0.. {
+        report = tasks.workspace().snapshot().unwrap();
+        if report.is_some() {
+            break;
+        }
+        drop(tasks.patch(&id(0), step(n), Durability::Durable).unwrap());
+    }
+    drop((tasks, store));
+    let start = Instant::now();
+    let (store, tasks) = open();
+    let newest = Query { limit: Some(50), ..Query::default() };
+    let found = tasks.list(&newest).unwrap();
+    assert_eq!((found.tasks.len(), found.total), (50, usize::try_from(count).unwrap()));
+    let bytes = report.map_or(0, |report| report.bytes);
+    println!("open and newest 50 of {count}: {:?}; {bytes} bytes", start.elapsed());
+    drop(store);
+    let time = |what: &str, rounds: u64, mut look: Box<dyn FnMut(u64) + '_>| {
+        (0..rounds).for_each(&mut look);
+        let start = Instant::now();
+        (0..rounds).for_each(&mut look);
+        println!("{what}: {:?}", start.elapsed() / u32::try_from(rounds).unwrap());
+    };
+    let some = |n: u64| id(n.wrapping_mul(2_654_435_761) % count);
+    let family = |n: u64| id(some_family(n, count, FAMILY));
+    time("make an id, to be taken off each", 100_000, Box::new(|n| drop(black_box(some(n)))));
+    time("get", 100_000, Box::new(|n| drop(black_box(tasks.get(some(n).as_str()).unwrap().unwrap()))));
+    time(
+        "get and its text",
+        100_000,
+        Box::new(|n| drop(black_box(tasks.get(some(n).as_str()).unwrap().unwrap().task.item.to_json()))),
+    );
+    time("newest 50", 2000, Box::new(|_| drop(black_box(tasks.list(&newest).unwrap()))));
+    time(
+        "ten children",
+        20_000,
+        Box::new(|n| {
+            let all = tasks.read(|_, index| index.children(family(n).as_str()).count()).unwrap();
+            assert!(all > 0 || count % FAMILY == 1);
+        }),
+    );
+    time(
+        "ten children as a list",
+        20_000,
+        Box::new(|n| {
+            let query = Query { parent: Some(family(n).to_string()), ..Query::default() };
+            drop(black_box(tasks.list(&query).unwrap()));
+        }),
+    );
+}
+
+/// Some task that has children.
+fn some_family(n: u64, count: u64, size: u64) -> u64 {
+    let any = n.wrapping_mul(2_654_435_761) % count;
+    any - any % size
+}
+
 /// Makes a legacy folder of so many tasks and imports it, again and again into new stores.
 fn import(count: u64) {
     let dir = folder();
@@ -240,8 +321,12 @@ criterion_group! {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    match args.iter().position(|arg| ["--replay", "--open", "--import", "--view"].contains(&arg.as_str())) {
+    match args
+        .iter()
+        .position(|arg| ["--replay", "--open", "--import", "--view", "--saved"].contains(&arg.as_str()))
+    {
         Some(at) if args[at] == "--open" => open(Path::new(&args[at + 1])),
+        Some(at) if args[at] == "--saved" => saved(args[at + 1].parse().unwrap()),
         Some(at) if args[at] == "--view" => view(args[at + 1].parse().unwrap()),
         Some(at) if args[at] == "--import" => import(args[at + 1].parse().unwrap()),
         Some(at) => replay(args[at + 1].parse().unwrap()),

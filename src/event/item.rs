@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
@@ -164,15 +164,53 @@ impl fmt::Display for Field {
 }
 
 /// A JSON object, its fields in the order they came. Equal to another if all fields are, in the same order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Item {
+    /// Empty while it is packed.
     fields: Vec<(Field, Value)>,
+    packed: Option<Box<Packed>>,
+}
+
+/// Where items lie that are decoded only when somebody looks at them.
+pub(crate) trait Shelf: Send + Sync {
+    /// The fields of the item that lies at a place, which is this task's.
+    fn fields(&self, place: u32, id: &TaskId) -> Vec<(Field, Value)>;
+}
+
+/// An item that nobody has looked at yet.
+#[derive(Clone)]
+struct Packed {
+    shelf: Arc<dyn Shelf>,
+    place: u32,
+    has_blobs: bool,
+    id: TaskId,
+    fields: OnceLock<Vec<(Field, Value)>>,
+}
+
+impl Packed {
+    fn fields(&self) -> &[(Field, Value)] {
+        self.fields.get_or_init(|| self.shelf.fields(self.place, &self.id))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields() == other.fields()
+    }
+}
+
+impl Eq for Item {}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item").field("fields", &self.fields()).finish()
+    }
 }
 
 impl Item {
     /// An item with an id and nothing else.
     pub fn new(id: &TaskId) -> Self {
-        Item { fields: vec![(Field::Id, Value::Text(id.shared()))] }
+        Item::of_fields(vec![(Field::Id, Value::Text(id.shared()))])
     }
 
     /// The item that a JSON text is.
@@ -187,17 +225,43 @@ impl Item {
             return Err(Error::new(kind, "read", Path::new("")));
         }
         let members = json::members(text).map_err(|bad| invalid("item", bad.0))?;
-        Ok(Item { fields: members.into_iter().map(|(k, v)| (Field::of(&k), Value::of_valid(v))).collect() })
+        Ok(Item::of_fields(members.into_iter().map(|(k, v)| (Field::of(&k), Value::of_valid(v))).collect()))
+    }
+
+    /// The item that lies at a place of a shelf, and is this task's. `has_blobs`: whether any value is kept in a blob.
+    pub(crate) fn packed(shelf: Arc<dyn Shelf>, place: u32, id: TaskId, has_blobs: bool) -> Self {
+        let packed = Packed { shelf, place, has_blobs, id, fields: OnceLock::new() };
+        Item { fields: Vec::new(), packed: Some(Box::new(packed)) }
+    }
+
+    /// Whether any value is kept in a blob.
+    pub(crate) fn has_blobs(&self) -> bool {
+        match &self.packed {
+            Some(packed) => packed.has_blobs,
+            None => self.fields.iter().any(|(_, value)| matches!(value, Value::Blob { .. })),
+        }
+    }
+
+    /// Its fields, to be changed.
+    fn own(&mut self) -> &mut Vec<(Field, Value)> {
+        if let Some(packed) = self.packed.take() {
+            let Packed { shelf, place, id, fields, .. } = *packed;
+            self.fields = fields.into_inner().unwrap_or_else(|| shelf.fields(place, &id));
+        }
+        &mut self.fields
     }
 
     /// Its fields, in order.
     pub fn fields(&self) -> &[(Field, Value)] {
-        &self.fields
+        match &self.packed {
+            Some(packed) => packed.fields(),
+            None => &self.fields,
+        }
     }
 
     /// A field's value.
     pub fn get(&self, field: &Field) -> Option<&Value> {
-        self.fields.iter().find(|(f, _)| f == field).map(|(_, v)| v)
+        self.fields().iter().find(|(f, _)| f == field).map(|(_, v)| v)
     }
 
     /// A field's value if it is a string.
@@ -208,10 +272,11 @@ impl Item {
     /// Sets a field: in its place if it is there, else behind all others. Returns what it was.
     pub fn set(&mut self, field: Field, value: impl Into<Value>) -> Option<Value> {
         let value = value.into();
-        match self.fields.iter_mut().find(|(f, _)| *f == field) {
+        let fields = self.own();
+        match fields.iter_mut().find(|(f, _)| *f == field) {
             Some((_, old)) => Some(std::mem::replace(old, value)),
             None => {
-                self.fields.push((field, value));
+                fields.push((field, value));
                 None
             }
         }
@@ -226,14 +291,15 @@ impl Item {
 
     /// Removes a field; returns what it was.
     pub fn unset(&mut self, field: &Field) -> Option<Value> {
-        let at = self.fields.iter().position(|(f, _)| f == field)?;
-        Some(self.fields.remove(at).1)
+        let fields = self.own();
+        let at = fields.iter().position(|(f, _)| f == field)?;
+        Some(fields.remove(at).1)
     }
 
     /// Its text: one line, no space, fields in order. The text of a blob is not here.
     pub fn to_json(&self) -> String {
         let mut out = String::from("{");
-        for (i, (field, value)) in self.fields.iter().enumerate() {
+        for (i, (field, value)) in self.fields().iter().enumerate() {
             if i > 0 {
                 out.push(',');
             }
@@ -247,7 +313,7 @@ impl Item {
 
     /// About how many bytes its text has, blobs included.
     pub fn json_len(&self) -> u64 {
-        let each = self.fields.iter().map(|(f, v)| v.json_len().saturating_add(f.name().len() as u64 + 4));
+        let each = self.fields().iter().map(|(f, v)| v.json_len().saturating_add(f.name().len() as u64 + 4));
         each.fold(1, u64::saturating_add)
     }
 
@@ -256,15 +322,16 @@ impl Item {
     /// # Errors
     /// [`ErrorKind::Invalid`] for a value that is no JSON, and for a field that is there twice.
     pub(crate) fn settle(&mut self) -> Result<()> {
-        settle_fields("item", &mut self.fields)
+        settle_fields("item", self.own())
     }
 
     /// Sets a field and says how to take that back.
     pub(crate) fn edit(&mut self, field: &Field, value: Value) -> Edit {
-        match self.fields.iter_mut().enumerate().find(|(_, (f, _))| f == field) {
+        let fields = self.own();
+        match fields.iter_mut().enumerate().find(|(_, (f, _))| f == field) {
             Some((at, (_, old))) => Edit::Replaced(at, std::mem::replace(old, value)),
             None => {
-                self.fields.push((field.clone(), value));
+                fields.push((field.clone(), value));
                 Edit::Added
             }
         }
@@ -272,9 +339,10 @@ impl Item {
 
     /// Removes a field and says how to take that back.
     pub(crate) fn edit_out(&mut self, field: &Field) -> Edit {
-        match self.fields.iter().position(|(f, _)| f == field) {
+        let fields = self.own();
+        match fields.iter().position(|(f, _)| f == field) {
             Some(at) => {
-                let (field, old) = self.fields.remove(at);
+                let (field, old) = fields.remove(at);
                 Edit::Removed(at, field, old)
             }
             None => Edit::Nothing,
@@ -285,7 +353,7 @@ impl Item {
     pub(crate) fn finder(&self, asked: usize) -> Finder<'_> {
         let map = (asked > FEW).then(|| {
             // Of a name that is there twice the first counts.
-            self.fields.iter().enumerate().rev().map(|(at, (field, _))| (field, at)).collect()
+            self.fields().iter().enumerate().rev().map(|(at, (field, _))| (field, at)).collect()
         });
         Finder { item: self, map }
     }
@@ -293,18 +361,18 @@ impl Item {
     /// [`Item::edit`] of many fields, in time that grows with their number alone.
     pub(crate) fn edit_all(&mut self, all: Vec<(Field, Value)>, mut told: impl FnMut(&Field, u64, Edit)) {
         let mut places: Option<Places> = (all.len() > FEW).then(|| {
-            self.fields.iter().enumerate().rev().map(|(at, (field, _))| (field.clone(), at)).collect()
+            self.fields().iter().enumerate().rev().map(|(at, (field, _))| (field.clone(), at)).collect()
         });
         for (field, value) in all {
             let len = value.json_len();
             let edit = match &mut places {
                 None => self.edit(&field, value),
                 Some(places) => {
-                    match places.get(&field).and_then(|at| Some((*at, self.fields.get_mut(*at)?))) {
+                    match places.get(&field).and_then(|at| Some((*at, self.own().get_mut(*at)?))) {
                         Some((at, (_, old))) => Edit::Replaced(at, std::mem::replace(old, value)),
                         None => {
-                            places.insert(field.clone(), self.fields.len());
-                            self.fields.push((field.clone(), value));
+                            places.insert(field.clone(), self.fields().len());
+                            self.own().push((field.clone(), value));
                             Edit::Added
                         }
                     }
@@ -321,8 +389,9 @@ impl Item {
             return all.iter().for_each(|field| told(self.edit_out(field)));
         }
         let going: HashSet<&Field, RandomState> = all.iter().collect();
-        let (mut stay, mut go) = (Vec::with_capacity(self.fields.len()), Vec::new());
-        for (at, (field, value)) in std::mem::take(&mut self.fields).into_iter().enumerate() {
+        let fields = std::mem::take(self.own());
+        let (mut stay, mut go) = (Vec::with_capacity(fields.len()), Vec::new());
+        for (at, (field, value)) in fields.into_iter().enumerate() {
             if going.contains(&field) {
                 go.push(Edit::Removed(at, field, value));
             } else {
@@ -337,29 +406,32 @@ impl Item {
     pub(crate) fn take_back(&mut self, edit: Edit) {
         match edit {
             Edit::Nothing => {}
-            Edit::Added => drop(self.fields.pop()),
+            Edit::Added => drop(self.own().pop()),
             Edit::Replaced(at, old) => {
-                if let Some((_, now)) = self.fields.get_mut(at) {
+                if let Some((_, now)) = self.own().get_mut(at) {
                     *now = old;
                 }
             }
-            Edit::Removed(at, field, old) => self.fields.insert(at.min(self.fields.len()), (field, old)),
+            Edit::Removed(at, field, old) => {
+                let fields = self.own();
+                fields.insert(at.min(fields.len()), (field, old));
+            }
         }
     }
 
     /// Makes an item of fields in order; a name that comes twice counts the first time.
     pub(crate) fn of_fields(fields: Vec<(Field, Value)>) -> Self {
-        Item { fields }
+        Item { fields, packed: None }
     }
 
     /// Its fields, in order.
-    pub fn into_fields(self) -> Vec<(Field, Value)> {
-        self.fields
+    pub fn into_fields(mut self) -> Vec<(Field, Value)> {
+        std::mem::take(self.own())
     }
 
     /// Values to be changed in place; only the form of a value may change, never what it spells.
     pub(crate) fn fields_mut(&mut self) -> &mut Vec<(Field, Value)> {
-        &mut self.fields
+        self.own()
     }
 }
 
@@ -374,7 +446,7 @@ impl<'a> Finder<'a> {
     pub(crate) fn get(&self, field: &Field) -> Option<&'a Value> {
         match &self.map {
             None => self.item.get(field),
-            Some(map) => map.get(field).and_then(|at| self.item.fields.get(*at)).map(|(_, value)| value),
+            Some(map) => map.get(field).and_then(|at| self.item.fields().get(*at)).map(|(_, value)| value),
         }
     }
 }
@@ -417,7 +489,7 @@ pub struct Patch {
 /// The patch that sets all of an item's fields.
 impl From<Item> for Patch {
     fn from(item: Item) -> Self {
-        Patch { set: item.fields, ..Patch::default() }
+        Patch { set: item.into_fields(), ..Patch::default() }
     }
 }
 

@@ -21,7 +21,7 @@ mod value;
 
 pub use fence::Fence;
 pub use id::TaskId;
-pub(crate) use item::Edit;
+pub(crate) use item::{Edit, Shelf};
 pub use item::{Field, ITEM_FIELDS_MAX, ITEM_LEN_MAX, Item, Patch};
 pub use kinds::vocabulary;
 pub(crate) use name::check as check_name;

@@ -218,8 +218,7 @@ impl Tasks {
     /// # Errors
     /// As [`Log::blob`].
     pub fn load(&self, snapshot: Snapshot) -> Result<Snapshot> {
-        let is_blob = |value: &Value| matches!(value, Value::Blob { .. });
-        if !snapshot.task.item.fields().iter().any(|(_, value)| is_blob(value)) {
+        if !snapshot.task.item.has_blobs() {
             return Ok(snapshot);
         }
         let mut task = Task::clone(&snapshot.task);

@@ -42,6 +42,8 @@ pub struct Writer {
 pub struct Index {
     tasks: TaskTable,
     pub(super) live: usize,
+    /// How many live tasks of the snapshot have changed since, by the status they have there; in the order of [`Status::ALL`].
+    lifted: [u32; 4],
     /// Live tasks of those folded since the snapshot by the parent they name, whether that is there or not.
     children: BTreeMap<Arc<str>, BTreeSet<TaskId>>,
     pub(super) documents: Documents,
@@ -126,6 +128,12 @@ impl Index {
         }
     }
 
+    /// How many live tasks that a status, or any, has in the snapshot have changed since.
+    pub(super) fn lifted(&self, status: Option<Status>) -> u32 {
+        let of = |at: Status| status.is_none_or(|status| status == at);
+        Status::ALL.into_iter().zip(self.lifted).filter(|(at, _)| of(*at)).map(|(_, count)| count).sum()
+    }
+
     pub(super) fn table(&self) -> &TaskTable {
         &self.tasks
     }
@@ -149,9 +157,15 @@ impl Index {
     pub fn children(&self, id: &str) -> impl Iterator<Item = Arc<Task>> + use<> {
         let is_child = |task: &Arc<Task>| task.parent().as_deref() == Some(id);
         let mut all = self.below_of(|below| below.children(id), is_child);
-        all.extend(self.children.get(id).into_iter().flatten().filter_map(|child| self.get(child.as_str())));
+        all.extend(self.children_since(id).cloned());
         all.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         all.into_iter()
+    }
+
+    /// Those of them that were folded since the snapshot.
+    pub(super) fn children_since(&self, id: &str) -> impl Iterator<Item = &Arc<Task>> {
+        let all = self.children.get(id).into_iter().flatten();
+        all.filter_map(|child| self.tasks.since().get(child.as_str())?.live())
     }
 
     /// Whether any live task names this one as its parent.
@@ -195,13 +209,15 @@ impl Index {
     ) -> Vec<Arc<Task>> {
         let Some(below) = self.tasks.below() else { return Vec::new() };
         let since = self.tasks.since();
-        let here = |below: &Below| {
+        let here = |below: &Arc<Below>| {
             let rows = rows(below)?;
-            let mut all = Vec::new();
+            let mut all = Vec::with_capacity(rows.len() as usize);
             for place in 0..rows.len() {
                 let n = below.place(rows, place)?;
-                if !since.contains_key(&*below.id(n)?)
-                    && let Some(Entry::Live(task)) = below.entry(n, &below.row(n)?)?
+                let row = below.row(n)?;
+                let id = below.id(n, &row)?;
+                if !since.contains_key(&*id)
+                    && let Some(Entry::Live(task)) = below.entry(n, &id, &row)?
                 {
                     all.push(task);
                 }
@@ -407,8 +423,10 @@ impl Index {
             return;
         }
         let Some(entry) = self.tasks.entry_below(id) else { return };
-        if entry.live().is_some() {
+        if let Some(task) = entry.live() {
             self.live -= 1; // it is counted with the others from now on
+            let at = Status::ALL.iter().position(|status| *status == task.status());
+            at.and_then(|at| self.lifted.get_mut(at)).into_iter().for_each(|count| *count += 1);
         }
         link(&mut self.children, &mut self.live, &entry);
         self.tasks.insert(TaskId::of_log(id), entry);
@@ -569,6 +587,7 @@ impl Fold for Index {
         Box::new(Index {
             tasks: self.tasks.clone(),
             live: self.live,
+            lifted: self.lifted,
             children: self.children.clone(),
             documents: self.documents.clone(),
             rules: Arc::clone(&self.rules),

@@ -81,35 +81,33 @@ impl Index {
         let last =
             query.after.as_ref().and_then(|id| self.get(id.as_str())).filter(|last| matches(query, last));
         let mut list = Listed::new(query, last);
-        match (&query.root, &query.parent) {
-            (None, None) => self.list_all(&mut list),
-            (None, Some(parent)) => self.children(parent).for_each(|task| list.add(task)),
-            (Some(root), _) => self.tree(root).into_iter().for_each(|(_, task)| list.add(task)),
+        match &query.root {
+            None => self.list_all(&mut list),
+            Some(root) => self.tree(root).into_iter().for_each(|(_, task)| list.add(&task)),
         }
         list.into_page()
     }
 
     /// All that match, where the snapshot's are found by its lists, and decoded only if the page may have them.
     fn list_all(&self, list: &mut Listed<'_>) {
-        let since = self.table().since();
+        let (since, status) = (self.table().since(), list.query.status);
         if let Some(below) = self.table().below() {
-            let (found, count) = below.look(
-                |below| list.below(below, since),
+            let found = below.look(
+                |below| list.below(below, since, self.lifted(status)).map(Ok),
                 |table| {
                     let all = table.since().iter().filter(|(id, _)| !since.contains_key(id.as_str()));
-                    (all.filter_map(|(_, entry)| entry.live().cloned()).collect(), None)
+                    Err(all.filter_map(|(_, entry)| entry.live().cloned()).collect::<Vec<_>>())
                 },
             );
-            match count {
-                // What is not handed out was counted.
-                Some(count) => {
-                    list.total += count;
-                    list.found.extend(found);
-                }
-                None => found.into_iter().for_each(|task| list.add(task)),
+            match found {
+                Ok((found, count)) => (list.below, list.total) = (found, count),
+                Err(all) => all.iter().for_each(|task| list.add(task)),
             }
         }
-        since.values().filter_map(Entry::live).for_each(|task| list.add_if(task));
+        match &list.query.parent {
+            None => since.values().filter_map(Entry::live).for_each(|task| list.add(task)),
+            Some(parent) => self.children_since(parent).for_each(|task| list.add(task)),
+        }
     }
 }
 
@@ -119,19 +117,17 @@ struct Listed<'a> {
     /// The task behind which the page begins.
     last: Option<Arc<Task>>,
     found: Vec<Arc<Task>>,
+    /// Those of the snapshot, in order, and what they are ordered by: nobody looks at their items for that.
+    below: Vec<(RowKey, Arc<Task>)>,
     total: usize,
 }
 
 impl<'a> Listed<'a> {
     fn new(query: &'a Query, last: Option<Arc<Task>>) -> Self {
-        Listed { query, last, found: Vec::new(), total: 0 }
+        Listed { query, last, found: Vec::new(), below: Vec::new(), total: 0 }
     }
 
-    fn add(&mut self, task: Arc<Task>) {
-        self.add_if(&task);
-    }
-
-    fn add_if(&mut self, task: &Arc<Task>) {
+    fn add(&mut self, task: &Arc<Task>) {
         if !matches(self.query, task) {
             return;
         }
@@ -143,61 +139,85 @@ impl<'a> Listed<'a> {
     }
 
     fn into_page(self) -> Page {
-        let Listed { query, mut found, total, .. } = self;
+        let Listed { query, mut found, below, total, .. } = self;
         let order = |a: &Arc<Task>, b: &Arc<Task>| compare(query.sort, a, b);
         let limit = query.limit.unwrap_or(usize::MAX);
-        let more = found.len() > limit;
-        if more && limit > 0 {
+        let more = found.len().saturating_add(below.len()) > limit;
+        if found.len() > limit && limit > 0 {
             // Only what is wanted is put in order.
             found.select_nth_unstable_by(limit - 1, order);
         }
         found.truncate(limit);
         found.sort_unstable_by(order);
-        let next = found.last().filter(|_| more).map(|task| task.id.clone());
-        Page { tasks: found, total, next }
+        let mut tasks = Vec::with_capacity(found.len().saturating_add(below.len()).min(limit));
+        let (mut found, mut below) = (found.into_iter().peekable(), below.into_iter().peekable());
+        while tasks.len() < limit {
+            let is_first = |(key, low): &(RowKey, Arc<Task>), task: &Arc<Task>| {
+                let title = task.text(&Field::Task);
+                let (low_key, key) = ((&key.keys, key.title.as_deref()), SortKeys::of(task));
+                let order = compare_keys(query.sort, low_key, (&key, title.as_deref()));
+                order.then_with(|| low.id.cmp(&task.id)) == Ordering::Less
+            };
+            let next = match (below.peek(), found.peek()) {
+                (Some(low), Some(task)) if is_first(low, task) => below.next().map(|(_, task)| task),
+                (Some(_), None) => below.next().map(|(_, task)| task),
+                _ => found.next(),
+            };
+            let Some(next) = next else { break };
+            tasks.push(next);
+        }
+        let next = tasks.last().filter(|_| more).map(|task| task.id.clone());
+        Page { tasks, total, next }
     }
 
-    /// Those of a snapshot that the page may have, one more than it can, and how many match.
-    fn below(&self, below: &Below, since: &Since) -> Result<(Vec<Arc<Task>>, Option<usize>), Spoiled> {
-        let Query { status, workspace, sort, limit, .. } = self.query;
-        let rows = match (workspace, status) {
-            (Some(path), _) => below.of_workspace(path)?,
-            (None, Some(status)) => below.of_status(*status),
-            (None, None) => below.by_time(),
+    /// Those of a snapshot that the page may have, in order, one more than it can, and how many match.
+    fn below(
+        &self,
+        below: &Arc<Below>,
+        since: &Since,
+        lifted: u32,
+    ) -> Result<(Vec<(RowKey, Arc<Task>)>, usize), Spoiled> {
+        let Query { status, workspace, sort, limit, parent, background, .. } = self.query;
+        let rows = match (parent, workspace, status) {
+            (Some(parent), ..) => below.children(parent)?,
+            (None, Some(path), _) => below.of_workspace(path)?,
+            (None, None, Some(status)) => below.of_status(*status),
+            (None, None, None) => below.by_time(),
         };
         // Whether the list is all there is to be asked.
-        let is_all = self.query.background.is_none() && (workspace.is_none() || status.is_none());
-        let mut total = rows.len() as usize;
-        if is_all {
-            for id in since.keys() {
+        let is_all = background.is_none() && parent.is_none() && (workspace.is_none() || status.is_none());
+        let wanted = limit.unwrap_or(usize::MAX).saturating_add(1);
+        let (mut all, mut count) = (Vec::new(), 0);
+        if *sort == Sort::Time && is_all {
+            let disagree = || spoiled("its lists and rows disagree");
+            let known = if workspace.is_none() { lifted } else { 0 };
+            count = rows.len().checked_sub(known).ok_or_else(disagree)? as usize;
+            for id in since.keys().filter(|_| workspace.is_some()) {
                 if let Some((_, row)) = below.find(id.as_str())?
                     && self.matches_row(below, &row)?
                 {
-                    total = total.checked_sub(1).ok_or_else(|| spoiled("its lists and rows disagree"))?;
+                    count = count.checked_sub(1).ok_or_else(disagree)?;
                 }
             }
-        }
-        let wanted = limit.unwrap_or(usize::MAX).saturating_add(1);
-        let mut found = Vec::new();
-        if *sort == Sort::Time && is_all {
+            let mut found = Vec::with_capacity((rows.len() as usize).min(wanted));
             for place in self.first_behind(below, rows)?..rows.len() {
                 if found.len() == wanted {
                     break;
                 }
                 let n = below.place(rows, place)?;
-                if !since.contains_key(&*below.id(n)?)
-                    && let Some(Entry::Live(task)) = below.entry(n, &below.row(n)?)?
-                {
-                    found.push(task);
+                let row = below.row(n)?;
+                let id = below.id(n, &row)?;
+                if !since.contains_key(&*id) && row.is_live() {
+                    let key = RowKey { keys: row.sort_keys(), title: None, n };
+                    found.push((key, Arc::new(below.task(n, &id, &row)?)));
                 }
             }
-            return Ok((found, Some(total)));
+            return Ok((found, count));
         }
-        let (mut all, mut count) = (Vec::new(), 0);
         for place in 0..rows.len() {
             let n = below.place(rows, place)?;
             let row = below.row(n)?;
-            if self.matches_row(below, &row)? && !since.contains_key(&*below.id(n)?) {
+            if self.matches_row(below, &row)? && !since.contains_key(&*below.id(n, &row)?) {
                 count += 1;
                 let key = RowKey { keys: row.sort_keys(), title: self.title(below, &row)?, n };
                 if self.is_behind(below, &key)? {
@@ -213,12 +233,14 @@ impl<'a> Listed<'a> {
             all.select_nth_unstable_by(wanted - 1, order);
             all.truncate(wanted);
         }
-        for RowKey { n, .. } in all {
-            if let Some(Entry::Live(task)) = below.entry(n, &below.row(n)?)? {
-                found.push(task);
-            }
+        all.sort_unstable_by(order);
+        let mut found = Vec::with_capacity(all.len());
+        for key in all {
+            let row = below.row(key.n)?;
+            let task = below.task(key.n, &below.id(key.n, &row)?, &row)?;
+            found.push((key, Arc::new(task)));
         }
-        Ok((found, Some(count)))
+        Ok((found, count))
     }
 
     /// The place in a list by time where the page begins.
@@ -242,7 +264,7 @@ impl<'a> Listed<'a> {
             (&key.keys, key.title.as_deref()),
         );
         Ok(match order {
-            Ordering::Equal => last.id.as_str() < &*below.id(key.n)?,
+            Ordering::Equal => last.id.as_str() < &*below.id(key.n, &below.row(key.n)?)?,
             order => order == Ordering::Less,
         })
     }

@@ -1,7 +1,7 @@
 //! Tasks as they lie in a snapshot: a row for each, in the order of ids, what they say in a heap beside their names, and
 //! lists of rows in the orders that are asked for. `format-spec/snapshot.md`, section *Tasks*.
 //!
-//! Nothing is decoded but what is handed out. What a task says is written as the event that would create it, in the encoding
+//! Nothing is decoded but what somebody looks at: a task is handed out with its item where it lies. What a task says is written as the event that would create it, in the encoding
 //! of the log.
 
 use std::borrow::Cow;
@@ -13,10 +13,10 @@ use super::index::Index;
 use super::query::SortKeys;
 use super::table::TaskTable;
 use super::task::{Entry, Imports, Task, Tombstone};
-use crate::event::{Event, Fence, Field, Imported, Status, TaskId};
+use crate::event::{Event, Fence, Field, Imported, Item, Shelf, Status, TaskId, Value};
 use crate::log::bytes::Bytes;
 use crate::log::envelope::{Envelope, Key, KeyKind};
-use crate::log::{Base, NewEvent, Revision, SaveFold, Seq, SnapshotWriter, Span, Spoiled};
+use crate::log::{Base, NewEvent, Revision, SaveFold, Seq, SnapshotWriter, Span, Spoiled, State};
 
 const TASKS: u32 = 4096;
 const BY_TIME: u32 = 4097;
@@ -27,7 +27,7 @@ const WAITING: u32 = 4101;
 const OWNED: u32 = 4102;
 pub(super) const FACTS: u32 = 4103;
 
-const ROW_LEN: u64 = 144;
+const ROW_LEN: u64 = 152;
 const PLACE_LEN: u64 = 4;
 /// The spans of the statuses stand before the list.
 const STATUS_SPANS: u64 = 4 * 8;
@@ -39,6 +39,8 @@ const DEAD: u8 = 2;
 
 const NAMED: u8 = 1;
 const BACKGROUND: u8 = 2;
+/// Some value of its item is kept in a blob.
+const BLOBS: u8 = 4;
 
 pub(super) fn spoiled(why: &str) -> Spoiled {
     Spoiled(why.into())
@@ -98,6 +100,8 @@ pub(super) struct Row {
     heap_len: u32,
     item_len: u32,
     imports_len: u32,
+    /// Length of its id, which stands right before the heap; 0 = only the key's row knows where.
+    id_len: u32,
     revision: u64,
     seq: u64,
     created: u64,
@@ -108,6 +112,8 @@ pub(super) struct Row {
     parent: Text,
     awaiting: Text,
     workspace: Text,
+    /// Where in the list by parents its children begin, and how many there are.
+    children: (u32, u32),
     state: u8,
     status: u8,
     flags: u8,
@@ -119,6 +125,7 @@ impl Row {
         heap_len: 0,
         item_len: 0,
         imports_len: 0,
+        id_len: 0,
         revision: 0,
         seq: 0,
         created: 0,
@@ -129,6 +136,7 @@ impl Row {
         parent: Text { offset: 0, len: 0 },
         awaiting: Text { offset: 0, len: 0 },
         workspace: Text { offset: 0, len: 0 },
+        children: (0, 0),
         state: ABSENT,
         status: 0,
         flags: 0,
@@ -136,7 +144,7 @@ impl Row {
 
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.heap.to_le_bytes());
-        for n in [self.heap_len, self.item_len, self.imports_len, 0] {
+        for n in [self.heap_len, self.item_len, self.imports_len, self.id_len] {
             out.extend_from_slice(&n.to_le_bytes());
         }
         let numbers =
@@ -147,13 +155,15 @@ impl Row {
             out.extend_from_slice(&text.offset.to_le_bytes());
             out.extend_from_slice(&text.len.to_le_bytes());
         }
+        out.extend_from_slice(&self.children.0.to_le_bytes());
+        out.extend_from_slice(&self.children.1.to_le_bytes());
         out.extend_from_slice(&[self.state, self.status, self.flags, 0, 0, 0, 0, 0]);
     }
 
     fn decode(bytes: &[u8]) -> Option<Row> {
         let mut b = Bytes(bytes);
         let (heap, heap_len, item_len, imports_len) = (b.u64()?, b.u32()?, b.u32()?, b.u32()?);
-        let _pad = b.u32()?;
+        let id_len = b.u32()?;
         let (revision, seq, created) = (b.u64()?, b.u64()?, b.u64()?);
         let fence = Fence { number: b.u64()?, session: b.u64()? };
         let bytes = b.u64()?;
@@ -163,12 +173,14 @@ impl Row {
         }
         let mut text = || Some(Text { offset: b.u32()?, len: b.u32()? });
         let (title, parent, awaiting, workspace) = (text()?, text()?, text()?, text()?);
+        let children = (b.u32()?, b.u32()?);
         let (state, status, flags) = (b.u8()?, b.u8()?, b.u8()?);
         Some(Row {
             heap,
             heap_len,
             item_len,
             imports_len,
+            id_len,
             revision,
             seq,
             created,
@@ -179,6 +191,7 @@ impl Row {
             parent,
             awaiting,
             workspace,
+            children,
             state,
             status,
             flags,
@@ -207,7 +220,7 @@ impl Row {
     }
 
     /// Where a snapshot's row of a task with this entry says what it says; the heap has been written.
-    fn of(entry: &Entry, heap: u64, out: &mut SnapshotWriter) -> Row {
+    fn of(entry: &Entry, id_len: u32, heap: u64, out: &mut SnapshotWriter) -> Row {
         let task = match entry {
             Entry::Dead(Tombstone { revision, seq, fence }) => {
                 let fence = Fence { number: *fence, session: 0 };
@@ -246,6 +259,7 @@ impl Row {
             heap_len: short(bytes.len()),
             item_len: short(item_len),
             imports_len: short(imports_len),
+            id_len,
             revision: task.revision.0,
             seq: task.seq.0,
             created: task.created.0,
@@ -256,9 +270,12 @@ impl Row {
             parent,
             awaiting,
             workspace,
+            children: (0, 0),
             state: LIVE,
             status: task.status().number(),
-            flags: if task.named { NAMED } else { 0 } | if task.background() { BACKGROUND } else { 0 },
+            flags: if task.named { NAMED } else { 0 }
+                | if task.background() { BACKGROUND } else { 0 }
+                | if task.item.has_blobs() { BLOBS } else { 0 },
         }
     }
 }
@@ -346,17 +363,11 @@ impl Below {
     /// What `here` finds; where the snapshot turns out to be spoiled, what `instead` finds in the same tasks as the log has
     /// them.
     pub(super) fn look<T>(
-        &self,
-        here: impl FnOnce(&Below) -> Result<T, Spoiled>,
+        self: &Arc<Self>,
+        here: impl FnOnce(&Arc<Self>) -> Result<T, Spoiled>,
         instead: impl FnOnce(&TaskTable) -> T,
     ) -> T {
-        self.base.look(
-            |_| here(self),
-            |state| match state.folded::<Index>() {
-                Some(index) => instead(index.table()),
-                None => instead(&TaskTable::default()),
-            },
-        )
+        self.base.look(|_| here(self), |state| in_log(state, instead))
     }
 
     /// How many rows there are.
@@ -387,6 +398,11 @@ impl Below {
 
     /// Those that name a task as their parent, by id.
     pub(super) fn children(&self, parent: &str) -> Result<Rows, Spoiled> {
+        if let Some(n) = self.place_of(parent)? {
+            let (from, len) = self.row(n)?.children;
+            return Ok(self.by_parent.part(from, from.saturating_add(len)));
+        }
+        // It was never here itself.
         self.equal(self.by_parent, |row| row.parent, parent)
     }
 
@@ -419,15 +435,21 @@ impl Below {
     }
 
     /// The id of a row's task.
-    pub(super) fn id(&self, n: u32) -> Result<Cow<'_, str>, Spoiled> {
-        self.base.name(self.first.saturating_add(n))
+    pub(super) fn id(&self, n: u32, row: &Row) -> Result<Cow<'_, str>, Spoiled> {
+        let len = u64::from(row.id_len);
+        match row.heap.checked_sub(len) {
+            Some(start) if len > 0 => self.base.heap_text(start, len),
+            _ => self.base.name(self.first.saturating_add(n)),
+        }
+    }
+
+    fn place_of(&self, id: &str) -> Result<Option<u32>, Spoiled> {
+        Ok(self.base.find(KeyKind::TASK, id)?.and_then(|row| row.checked_sub(self.first)))
     }
 
     /// The row of an id, where the fold has it.
     pub(super) fn find(&self, id: &str) -> Result<Option<(u32, Row)>, Spoiled> {
-        let Some(n) = self.base.find(KeyKind::TASK, id)?.and_then(|row| row.checked_sub(self.first)) else {
-            return Ok(None);
-        };
+        let Some(n) = self.place_of(id)? else { return Ok(None) };
         let row = self.row(n)?;
         Ok((row.state != ABSENT).then_some((n, row)))
     }
@@ -451,10 +473,11 @@ impl Below {
         self.text(row, row.workspace)
     }
 
-    /// What a row stands for; `None` = nothing.
-    pub(super) fn entry(&self, n: u32, row: &Row) -> Result<Option<Entry>, Spoiled> {
+    /// What a row stands for, that has this id; `None` = nothing. An item stays where it is until somebody looks at it; its
+    /// blocks are checked now.
+    pub(super) fn entry(self: &Arc<Self>, n: u32, id: &str, row: &Row) -> Result<Option<Entry>, Spoiled> {
         match row.state {
-            LIVE => Ok(Some(Entry::Live(Arc::new(self.task(n, row)?)))),
+            LIVE => Ok(Some(Entry::Live(Arc::new(self.task(n, id, row)?)))),
             DEAD => {
                 let (revision, seq) = (Revision(row.revision), Seq(row.seq));
                 Ok(Some(Entry::Dead(Tombstone { revision, seq, fence: row.fence.number })))
@@ -463,26 +486,32 @@ impl Below {
         }
     }
 
-    fn task(&self, n: u32, row: &Row) -> Result<Task, Spoiled> {
+    /// A live row's task.
+    pub(super) fn task(self: &Arc<Self>, n: u32, id: &str, row: &Row) -> Result<Task, Spoiled> {
+        let id = TaskId::of_log(id);
+        let file = self.base.file();
         let all = u64::from(row.item_len) + u64::from(row.imports_len);
-        let bytes = self.base.heap(row.heap, all)?;
-        let (item, imports) =
-            bytes.split_at_checked(row.item_len as usize).ok_or_else(|| spoiled("an item of it is cut"))?;
-        let item = match event_of(item)? {
-            Event::Created { item, .. } => item,
-            _ => return Err(spoiled("an item of it is none")),
+        let item = if file.is_mapped() {
+            file.check_span(self.base.heap_span(row.heap, all)?)?;
+            Item::packed(Arc::clone(self) as Arc<dyn Shelf>, n, id.clone(), row.flags & BLOBS != 0)
+        } else {
+            // What is not mapped may be gone later.
+            Item::of_fields(self.fields_at(row)?)
         };
-        let imports = match imports {
-            [] => None,
-            bytes => match event_of(bytes)? {
-                Event::Imported(Imported { record, kept, .. }) => {
-                    Some(Arc::new(Imports { record, fields: kept }))
+        let imports = match row.imports_len {
+            0 => None,
+            len => {
+                let offset = row.heap.saturating_add(row.item_len.into());
+                match event_of(&self.base.heap(offset, len.into())?)? {
+                    Event::Imported(Imported { record, kept, .. }) => {
+                        Some(Arc::new(Imports { record, fields: kept }))
+                    }
+                    _ => return Err(spoiled("the imports of an item of it are none")),
                 }
-                _ => return Err(spoiled("the imports of an item of it are none")),
-            },
+            }
         };
         Ok(Task {
-            id: TaskId::of_log(&self.id(n)?),
+            id,
             item,
             revision: Revision(row.revision),
             seq: Seq(row.seq),
@@ -492,6 +521,31 @@ impl Below {
             imports,
             bytes: row.bytes,
         })
+    }
+
+    /// The fields of a row's item.
+    fn fields_at(&self, row: &Row) -> Result<Vec<(Field, Value)>, Spoiled> {
+        match event_of(&self.base.heap(row.heap, row.item_len.into())?)? {
+            Event::Created { item, .. } => Ok(item.into_fields()),
+            _ => Err(spoiled("an item of it is none")),
+        }
+    }
+}
+
+impl Shelf for Below {
+    fn fields(&self, place: u32, id: &TaskId) -> Vec<(Field, Value)> {
+        let instead = |table: &TaskTable| match table.entry(id.as_str()) {
+            Some(Entry::Live(task)) => task.item.fields().to_vec(),
+            _ => Vec::new(),
+        };
+        self.base.look(|_| self.fields_at(&self.row(place)?), |state| in_log(state, instead))
+    }
+}
+
+fn in_log<T>(state: &State, look: impl FnOnce(&TaskTable) -> T) -> T {
+    match state.folded::<Index>() {
+        Some(index) => look(index.table()),
+        None => look(&TaskTable::default()),
     }
 }
 
@@ -516,6 +570,9 @@ pub(super) fn partition(
 pub(super) struct SaveTasks<'a> {
     index: &'a Index,
     rows: Vec<Row>,
+    /// The id of each row, one behind the other, and where each ends.
+    names: String,
+    name_ends: Vec<usize>,
     workspaces: BTreeMap<Box<str>, Vec<u32>>,
     parents: BTreeMap<Box<str>, Vec<u32>>,
     waiting: BTreeMap<Box<str>, Vec<u32>>,
@@ -523,17 +580,24 @@ pub(super) struct SaveTasks<'a> {
 
 impl<'a> SaveTasks<'a> {
     pub(super) fn of(index: &'a Index) -> Self {
-        let (workspaces, parents, waiting) = Default::default();
-        SaveTasks { index, rows: Vec::new(), workspaces, parents, waiting }
+        let (rows, names, name_ends, workspaces, parents, waiting) = Default::default();
+        SaveTasks { index, rows, names, name_ends, workspaces, parents, waiting }
     }
 
     /// What the snapshot below has of a task, as it stands there.
-    fn copy(&mut self, n: u32, below: &Below, id: &str, out: &mut SnapshotWriter) -> Result<Row, Spoiled> {
+    fn copy(
+        &mut self,
+        n: u32,
+        below: &Below,
+        id: &str,
+        id_len: u32,
+        out: &mut SnapshotWriter,
+    ) -> Result<Row, Spoiled> {
         let Some((_, row)) = below.find(id)? else { return Ok(Row::EMPTY) };
         self.list(n, below.workspace(&row)?, below.parent(&row)?, below.text(&row, row.awaiting)?);
         let heap = out.section_offset();
         out.put(&below.base.heap(row.heap, row.heap_len.into())?);
-        Ok(Row { heap, ..row })
+        Ok(Row { heap, id_len, children: (0, 0), ..row })
     }
 
     fn list(
@@ -562,10 +626,19 @@ impl<'a> SaveTasks<'a> {
 }
 
 impl SaveFold for SaveTasks<'_> {
-    fn key(&mut self, kind: KeyKind, name: &str, out: &mut SnapshotWriter) -> Result<(), Spoiled> {
+    fn key(
+        &mut self,
+        kind: KeyKind,
+        name: &str,
+        start: u64,
+        out: &mut SnapshotWriter,
+    ) -> Result<(), Spoiled> {
         if kind != KeyKind::TASK {
             return Ok(());
         }
+        // With a fold the log keeps no body between the two.
+        let is_beside = start + name.len() as u64 == out.section_offset();
+        let id_len = if is_beside { short(name.len()) } else { 0 };
         let n = short(self.rows.len());
         let table = self.index.table();
         let row = match (table.since().get(name), table.below()) {
@@ -573,17 +646,34 @@ impl SaveFold for SaveTasks<'_> {
                 if let Entry::Live(task) = entry {
                     self.list(n, task.text(&Field::Workspace), task.parent(), task.awaiting());
                 }
-                Row::of(entry, out.section_offset(), out)
+                Row::of(entry, id_len, out.section_offset(), out)
             }
-            (None, Some(below)) => self.copy(n, below, name, out)?,
+            (None, Some(below)) => self.copy(n, below, name, id_len, out)?,
             (None, None) => Row::EMPTY,
         };
         self.rows.push(row);
+        self.names.push_str(name);
+        self.name_ends.push(self.names.len());
         Ok(())
     }
 
     fn finish(self: Box<Self>, out: &mut SnapshotWriter) -> Result<(), Spoiled> {
-        let SaveTasks { index, rows, workspaces, parents, waiting } = *self;
+        let SaveTasks { index, mut rows, names, name_ends, workspaces, parents, waiting } = *self;
+        // Both are in the order of ids.
+        let (mut start, mut from) = (0, 0_u32);
+        let mut left = parents.iter().peekable();
+        for (row, end) in rows.iter_mut().zip(name_ends) {
+            let name = names.get(start..end).unwrap_or_default();
+            start = end;
+            while let Some((_, all)) = left.next_if(|(parent, _)| &***parent < name) {
+                from += short(all.len());
+            }
+            if let Some((_, all)) = left.next_if(|(parent, _)| &***parent == name) {
+                row.children = (from, short(all.len()));
+                from += short(all.len());
+            }
+        }
+        drop(names);
         let mut bytes = Vec::with_capacity(rows.len() * usize::try_from(ROW_LEN).unwrap_or(0));
         rows.iter().for_each(|row| row.encode(&mut bytes));
         out.put(&bytes);

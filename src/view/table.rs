@@ -1,6 +1,7 @@
 //! What every id stands for: what a snapshot has, and above it what was folded since.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -13,17 +14,17 @@ use crate::log::Spoiled;
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskTable {
     above: HashMap<TaskId, Entry, RandomState>,
-    below: Option<Below>,
+    below: Option<Arc<Below>>,
 }
 
 impl TaskTable {
     /// Stands above a snapshot.
     pub(super) fn above(below: Below) -> Self {
-        TaskTable { above: HashMap::default(), below: Some(below) }
+        TaskTable { above: HashMap::default(), below: Some(Arc::new(below)) }
     }
 
     /// The snapshot's tasks, if there is one.
-    pub(super) fn below(&self) -> Option<&Below> {
+    pub(super) fn below(&self) -> Option<&Arc<Below>> {
         self.below.as_ref()
     }
 
@@ -34,8 +35,8 @@ impl TaskTable {
 
     /// The same as the snapshot has it, whatever came since.
     pub(super) fn entry_below(&self, id: &str) -> Option<Entry> {
-        let here = |below: &Below| match below.find(id)? {
-            Some((n, row)) => below.entry(n, &row),
+        let here = |below: &Arc<Below>| match below.find(id)? {
+            Some((n, row)) => below.entry(n, id, &row),
             None => Ok(None),
         };
         self.below.as_ref()?.look(here, |table| table.entry(id))
@@ -44,7 +45,7 @@ impl TaskTable {
     /// How many ids stand for something.
     pub(super) fn len(&self) -> usize {
         let Some(below) = &self.below else { return self.above.len() };
-        let here = |below: &Below| {
+        let here = |below: &Arc<Below>| {
             let mut count = 0_usize;
             for n in 0..below.count() {
                 count += usize::from(below.row(n)?.is_there());
@@ -108,11 +109,12 @@ impl Entries<'_> {
         let below = self.table.below.as_ref()?;
         if self.instead.is_none() {
             let next = self.next;
-            let here = |below: &Below| -> Result<_, Spoiled> {
+            let here = |below: &Arc<Below>| -> Result<_, Spoiled> {
                 for n in next..below.count() {
                     let row = below.row(n)?;
-                    if let Some(entry) = below.entry(n, &row)? {
-                        return Ok(Ok((n + 1, Some((TaskId::of_log(&below.id(n)?), entry)))));
+                    let id = below.id(n, &row)?;
+                    if let Some(entry) = below.entry(n, &id, &row)? {
+                        return Ok(Ok((n + 1, Some((TaskId::of_log(&id), entry)))));
                     }
                 }
                 Ok(Ok((below.count(), None)))

@@ -234,8 +234,15 @@ impl Base {
     /// # Errors
     /// [`Spoiled`].
     pub fn heap(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Spoiled> {
-        let span = self.heap.part(offset, len).ok_or_else(|| spoiled("it points outside of its heap"))?;
-        self.file.bytes(span)
+        self.file.bytes(self.heap_span(offset, len)?)
+    }
+
+    /// Where in the file these bytes are.
+    ///
+    /// # Errors
+    /// [`Spoiled`].
+    pub fn heap_span(&self, offset: u64, len: u64) -> Result<Span, Spoiled> {
+        self.heap.part(offset, len).ok_or_else(|| spoiled("it points outside of its heap"))
     }
 
     /// The same as text.

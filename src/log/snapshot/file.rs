@@ -457,6 +457,19 @@ impl SnapshotFile {
         Ok(())
     }
 
+    /// Whether its bytes lie in memory, and stay there as long as this is held.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.source, Source::Mapped(_))
+    }
+
+    /// Checks the blocks in which some bytes lie.
+    ///
+    /// # Errors
+    /// As [`SnapshotFile::bytes`].
+    pub fn check_span(&self, span: Span) -> Result<(), Spoiled> {
+        self.bytes(span).map(drop)
+    }
+
     /// Some of its bytes, checked.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ pub(super) fn save(state: &State, fold: Option<FoldKind>, out: &mut SnapshotWrit
         out.put(known.body());
         hashes.push(hash_of(kind, name));
         if let Some(saver) = &mut saver
-            && let Err(spoiled) = saver.key(kind, name, out)
+            && let Err(spoiled) = saver.key(kind, name, at.name, out)
         {
             fault = Some(spoiled);
         }
@@ -177,11 +177,13 @@ pub(super) fn load(base: &Arc<Base>, fold: Option<FoldKind>) -> Result<State, Sp
 
 /// What a fold puts into a snapshot beside each key, and behind all of them.
 pub trait SaveFold {
-    /// Puts into the section at hand what the fold has of a key; keys come in their order.
+    /// Puts into the section at hand what the fold has of a key; keys come in their order. The key's name starts at `start` of
+    /// that section, and what the log has of it comes before this.
     ///
     /// # Errors
     /// [`Spoiled`] if the snapshot that the fold stands on is.
-    fn key(&mut self, kind: KeyKind, name: &str, out: &mut SnapshotWriter) -> Result<(), Spoiled>;
+    fn key(&mut self, kind: KeyKind, name: &str, start: u64, out: &mut SnapshotWriter)
+    -> Result<(), Spoiled>;
 
     /// Writes sections of its own, numbered from 4096 on.
     ///
