@@ -184,7 +184,12 @@ impl Log {
         patience: Duration,
         run: &mut dyn FnMut(&State, &mut Draft) -> Result<()>,
     ) -> Option<Result<Receipt>> {
-        if let Err(error) = self.check_committable() {
+        let ready = self.check_committable().and_then(|()| match patience >= self.settings.lock_timeout {
+            // Who only commits leaves it too; who waits for nothing goes on by what the log says.
+            true => self.leave_spoiled_snapshot(),
+            false => Ok(()),
+        });
+        if let Err(error) = ready {
             return Some(Err(error));
         }
         let mut writer = self.writer.try_lock()?;

@@ -326,6 +326,7 @@ impl Log {
             let control = ControlUse::None { why: e.to_string() };
             return Health { status: Status::ReadOnly, control, findings: vec![finding] };
         }
+        self.note_background();
         Health {
             status: self.status(),
             control: self.control.usage(),
@@ -554,6 +555,7 @@ impl Log {
 
     /// Tells the callback what it has not been told. No lock of the engine is held.
     pub(super) fn tell(&self) {
+        self.note_background();
         if !self.has_untold.load(Ordering::Acquire) {
             return;
         }

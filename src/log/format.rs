@@ -131,7 +131,7 @@ pub const SEGMENT_SIZE: u64 = 8 << 20;
 /// First bytes of a snapshot.
 pub const SNAPSHOT_MAGIC: [u8; 8] = [0x89, b'F', b'L', b'V', 0x0D, 0x0A, 0x1A, 0x0A];
 /// The form of a snapshot that this release writes, and the only one it reads: any other costs a replay.
-pub const SNAPSHOT_FORMAT: u16 = 1;
+pub const SNAPSHOT_FORMAT: u16 = 2;
 /// Length of a snapshot's header; its first section starts here.
 pub const SNAPSHOT_HEADER_LEN: u16 = 256;
 /// Where the header's own CRC stands.

@@ -232,7 +232,7 @@ pub fn walk(
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) -> Result<Walk> {
     // As the words are, before the bytes.
-    let vouched = snapshot::vouched(vfs, paths, log)?;
+    let vouched = snapshot::vouched_to_readers(vfs, paths, log);
     let files = list(vfs, paths, log, 1)?;
     let walk = Walk { vouched, ..Walk::default() };
     walk_over(vfs, paths, log, durable, reach, files, walk, None, visit)

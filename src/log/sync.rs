@@ -664,6 +664,7 @@ impl Drop for Log {
         if self.check_fork().is_err() {
             return; // the parent's: its locks may be held by threads that this process does not have
         }
+        self.end_background();
         // Nobody is left to be told; the next opener sees what is missing.
         let _ = self.settle();
         self.trim_reserve_at_close();

@@ -22,7 +22,7 @@ use crate::log::{Base, Binding, Key, KeyKind, Revision, SaveFold, Seq, Spoiled};
 
 pub(super) const REMEDY: &str = "nothing is lost; `foldlog history` shows how the task came to be as it is";
 /// Changes with whatever changes what the same events come to, or how snapshots have it.
-const FOLD_VERSION: u32 = 2;
+const FOLD_VERSION: u32 = 3;
 /// Most findings that are kept; how many there were is counted on.
 const FINDINGS_MAX: usize = 1000;
 

@@ -118,7 +118,7 @@ struct Listed<'a> {
     last: Option<Arc<Task>>,
     found: Vec<Arc<Task>>,
     /// Those of the snapshot, in order, and what they are ordered by: nobody looks at their items for that.
-    below: Vec<(RowKey, Arc<Task>)>,
+    below: Vec<Keyed>,
     total: usize,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Listed<'a> {
         let mut tasks = Vec::with_capacity(found.len().saturating_add(below.len()).min(limit));
         let (mut found, mut below) = (found.into_iter().peekable(), below.into_iter().peekable());
         while tasks.len() < limit {
-            let is_first = |(key, low): &(RowKey, Arc<Task>), task: &Arc<Task>| {
+            let is_first = |(key, low): &Keyed, task: &Arc<Task>| {
                 let title = task.text(&Field::Task);
                 let (low_key, key) = ((&key.keys, key.title.as_deref()), SortKeys::of(task));
                 let order = compare_keys(query.sort, low_key, (&key, title.as_deref()));
@@ -171,12 +171,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Those of a snapshot that the page may have, in order, one more than it can, and how many match.
-    fn below(
-        &self,
-        below: &Arc<Below>,
-        since: &Since,
-        lifted: u32,
-    ) -> Result<(Vec<(RowKey, Arc<Task>)>, usize), Spoiled> {
+    fn below(&self, below: &Arc<Below>, since: &Since, lifted: u32) -> Result<(Vec<Keyed>, usize), Spoiled> {
         let Query { status, workspace, sort, limit, parent, background, .. } = self.query;
         let rows = match (parent, workspace, status) {
             (Some(parent), ..) => below.children(parent)?,
@@ -295,6 +290,9 @@ impl<'a> Listed<'a> {
 
 /// What was folded since the snapshot.
 type Since = HashMap<TaskId, Entry, RandomState>;
+
+/// A task of a snapshot, and by what it is ordered.
+type Keyed = (RowKey, Arc<Task>);
 
 /// A row, and by what it is ordered.
 struct RowKey {

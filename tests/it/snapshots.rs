@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use foldlog::event::{Field, Item, Patch, Status, TaskId};
@@ -18,6 +19,7 @@ use foldlog::{
     Durability, ErrorKind, Housekeeping, Mapping, OpId, Options, Place, Recovery, Status as Health, Store,
 };
 
+use crate::hooked::Hooked;
 use crate::simulated::{ROOT, quick};
 use crate::worker::BOUND;
 
@@ -523,4 +525,202 @@ fn failures_at_any_call_of_a_snapshot_leave_what_was_there() {
         }
     }
     assert!(failed > 10, "{failed} of them failed");
+}
+
+#[test]
+fn folder_that_cannot_be_listed_costs_a_replay_and_is_told() {
+    let machine = SimMachine::new(Profile::Linux, 21);
+    let tasks = open(&machine);
+    create(&tasks, 0, 20, 10);
+    let _ = snapshot(&tasks);
+    create(&tasks, 20, 25, 10);
+    let right = (hash(&tasks), all(&tasks));
+    drop(tasks);
+    let refused =
+        || Fault::on(Call::List, Effect::Fail(std::io::ErrorKind::PermissionDenied)).path("snapshots");
+    machine.fault(refused().always());
+    let tasks = open(&machine);
+    assert_eq!((base_of(&tasks), hash(&tasks), all(&tasks)), (None, right.0, right.1));
+    let health = tasks.workspace().health();
+    assert_eq!(health.status, Health::Healthy);
+    assert!(health.findings.iter().any(|f| f.code == "snapshots-unreadable"), "{health:?}");
+    create(&tasks, 25, 26, 10);
+    assert!(tasks.workspace().snapshot().is_err(), "who would write one is told too");
+    machine.clear_faults();
+    let tasks = open(&machine);
+    assert!(base_of(&tasks).is_some());
+    assert!(!tasks.workspace().health().findings.iter().any(|f| f.code == "snapshots-unreadable"));
+}
+
+/// The same log in the hands of a program that folds nothing.
+fn plain(machine: &SimMachine) -> foldlog::Workspace {
+    let options = Options::default()
+        .housekeeping(Housekeeping::Off)
+        .snapshot_after(u64::MAX)
+        .vocabulary(foldlog::event::vocabulary());
+    let process = machine.process("plain");
+    let store = Store::open_on(Arc::new(process), Path::new(ROOT), options).unwrap();
+    store.workspace(&Place::None).unwrap()
+}
+
+#[test]
+fn programs_with_different_folds_leave_each_others_alone() {
+    let machine = SimMachine::new(Profile::Linux, 22);
+    let tasks = open(&machine);
+    create(&tasks, 0, 10, 10);
+    let ours = snapshot(&tasks);
+    let theirs = plain(&machine);
+    let _ = theirs.snapshot().unwrap().expect("theirs covers what ours does, and is not ours");
+    for n in 0..3 {
+        create(&tasks, 10 + n, 11 + n, 10);
+        let _ = theirs.snapshot().unwrap().expect("there is something new");
+    }
+    drop(theirs);
+    let tasks = open(&machine);
+    assert_eq!(base_of(&tasks), Some(ours.clone()));
+    assert_eq!(find(&machine.disk(), ".snap").len(), 3, "the two newest of theirs, and ours");
+    let base = plain(&machine).log().read(|state| state.snapshot().map(Path::to_path_buf)).unwrap();
+    assert!(base.is_some() && base != Some(ours));
+    assert_eq!(hash(&tasks), hash(&replayed(&machine)));
+    // Of each its own two stay.
+    for n in 0..3 {
+        create(&tasks, 20 + n, 21 + n, 10);
+        let _ = snapshot(&tasks);
+    }
+    assert_eq!(find(&machine.disk(), ".snap").len(), 4);
+}
+
+#[test]
+fn older_release_and_newer_one_pass_each_others_over() {
+    let machine = SimMachine::new(Profile::Linux, 23);
+    let tasks = open(&machine);
+    create(&tasks, 0, 20, 10);
+    let path = snapshot(&tasks);
+    let right = hash(&tasks);
+    drop(tasks);
+    for format in [1_u16, 3] {
+        let machine = SimMachine::from_disk(&machine.disk(), 24);
+        let other = |bytes: &mut Vec<u8>| {
+            bytes[10..12].copy_from_slice(&format.to_le_bytes());
+            let crc = crc32fast::hash(&bytes[..252]).to_le_bytes();
+            bytes[252..256].copy_from_slice(&crc);
+        };
+        machine.with_disk(|disk| disk.mutate(&path, other)).unwrap();
+        let tasks = open(&machine);
+        assert_eq!((base_of(&tasks), hash(&tasks)), (None, right), "format {format}");
+        // It stays until two of ours are newer.
+        for (n, left) in [(30, 2), (31, 2), (32, 2)] {
+            create(&tasks, n, n + 1, 10);
+            let _ = snapshot(&tasks);
+            assert_eq!(find(&machine.disk(), ".snap").len(), left, "format {format}, after {n}");
+        }
+    }
+}
+
+#[test]
+fn who_only_commits_leaves_a_spoiled_one_too() {
+    let machine = SimMachine::new(Profile::Linux, 25);
+    let tasks = open(&machine);
+    create(&tasks, 0, 1200, 1000);
+    let path = snapshot(&tasks);
+    drop(tasks);
+    let size = len(&machine, &path);
+    (size / 3..size / 3 * 2).step_by(8 << 10).for_each(|at| flip(&machine, &path, at));
+    let tasks = open(&machine);
+    let told = || tasks.workspace().health().findings.iter().any(|f| f.code == "snapshot-unused");
+    assert!(!told());
+    for n in (0..1200).step_by(10) {
+        let _ = tasks.patch(&id(n), Patch::new().set(Field::Mode, "code"), Durability::Buffered).unwrap();
+    }
+    assert!(told(), "nobody has read, and it is left all the same");
+    let base = tasks.workspace().log().cached(|state| state.snapshot().map(Path::to_path_buf)).unwrap();
+    assert_eq!(base, None);
+    assert_eq!(hash(&tasks), hash(&replayed(&machine)));
+}
+
+fn on_disk(dir: &Path, after: u64) -> (Store, Tasks) {
+    let store = Store::open(dir, TaskStore::options(Options::default().snapshot_after(after))).unwrap();
+    let tasks = TaskStore::of(store.clone()).home(&Place::None).unwrap();
+    (store, tasks)
+}
+
+#[test]
+fn what_comes_to_nothing_in_the_background_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_store, tasks) = on_disk(dir.path(), 20_000);
+    let folder = tasks.workspace().log().paths().snapshots();
+    // Something else has the folder's name.
+    std::fs::write(&folder, "in the way").unwrap();
+    create(&tasks, 0, 400, 100);
+    let began = Instant::now();
+    let told = || tasks.workspace().health().findings.into_iter().find(|f| f.code == "snapshot-failed");
+    let finding = loop {
+        if let Some(finding) = told() {
+            break finding;
+        }
+        assert!(began.elapsed() < BOUND, "nobody was told");
+        std::thread::yield_now();
+    };
+    assert_eq!(finding.file, folder, "{finding:?}");
+    assert_eq!(tasks.workspace().health().status, Health::Healthy);
+}
+
+#[test]
+fn nothing_is_at_work_for_a_log_that_was_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..5 {
+        let (store, tasks) = on_disk(dir.path(), 20_000);
+        let paths = tasks.workspace().log().paths().clone();
+        create(&tasks, round * 400, round * 400 + 400, 100);
+        drop((tasks, store));
+        let left: Vec<_> = std::fs::read_dir(paths.snapshots())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.ends_with(".snap"))
+            .collect();
+        assert!(left.is_empty(), "{left:?} is still being written");
+        let compact = std::fs::File::options().write(true).open(paths.compact()).unwrap();
+        compact.try_lock().expect("nobody has COMPACT");
+    }
+}
+
+#[test]
+fn one_that_compaction_takes_the_ground_from_is_passed_over_in_silence() {
+    // Before each call of an opener in turn two newer ones come, and what the one that it has found ends in is written anew.
+    let small = || options().segment_size(4 << 10).snapshot_after(u64::MAX);
+    let mut taken_away = 0;
+    for at in 0..600 {
+        let machine = SimMachine::new(Profile::Linux, 26);
+        let tasks = open_with(&machine.process("writer"), small()).unwrap();
+        create(&tasks, 0, 8, 100);
+        let first = snapshot(&tasks);
+        let step = |tasks: &Tasks, n: usize| {
+            let patch = Patch::new().set(Field::Mode, format!("m{n}").as_str());
+            let _ = tasks.patch(&id(n % 8), patch, Durability::Buffered).unwrap();
+        };
+        (0..40).for_each(|n| step(&tasks, n));
+        let (calls, happened) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (tasks, seen, did) = (tasks, Arc::clone(&calls), Arc::clone(&happened));
+        let inner: Arc<dyn foldlog::vfs::Vfs> = Arc::new(machine.process("opener"));
+        let hooked = Hooked::new(inner, move |_, _| {
+            if seen.fetch_add(1, Ordering::SeqCst) == at && !did.swap(true, Ordering::SeqCst) {
+                for round in 0..2 {
+                    (0..40).for_each(|n| step(&tasks, n + round));
+                    let _ = snapshot(&tasks);
+                }
+                let _ = tasks.workspace().compact(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+            }
+        });
+        let store = Store::open_on(hooked, Path::new(ROOT), small().read_only(true)).unwrap();
+        let tasks = TaskStore::of(store).home(&Place::None).unwrap();
+        let unused: Vec<_> = tasks.workspace().health().findings;
+        assert!(!unused.iter().any(|f| f.code == "snapshot-unused"), "before call {at}: {unused:?}");
+        assert_eq!(hash(&tasks), hash(&replayed(&machine)), "before call {at}");
+        if !happened.load(Ordering::SeqCst) {
+            assert!(taken_away > 0, "at no call the ground was taken from it");
+            return;
+        }
+        taken_away += usize::from(!find(&machine.disk(), ".snap").contains(&first));
+    }
+    panic!("it makes more calls than were tried");
 }

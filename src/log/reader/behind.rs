@@ -25,7 +25,7 @@ pub(crate) fn walk_behind(
     visit: &mut dyn FnMut(&Visit<'_, '_>),
 ) -> Result<Option<Walk>> {
     let anchor = &snapshot.anchor;
-    let vouched = snapshot::vouched(vfs, paths, log)?;
+    let vouched = snapshot::vouched_to_readers(vfs, paths, log);
     let files = list(vfs, paths, log, anchor.segment.ordinal_a)?;
     let newest = files.get(&anchor.segment.ordinal_a).into_iter().flatten();
     let newest =

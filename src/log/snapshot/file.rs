@@ -53,6 +53,8 @@ pub(crate) struct Header {
     /// When it was made, µs since 1970 UTC.
     pub(crate) created: u64,
     pub(crate) writer_version: [u8; 16],
+    /// Whose it is: a hash of the fold's name and version.
+    pub(crate) fold: u64,
 }
 
 /// A snapshot's header alone, if it can be read.
@@ -113,6 +115,7 @@ impl Header {
         put(&mut out, 144, &layout.data_end.to_le_bytes());
         put(&mut out, 152, &layout.directory_crc.to_le_bytes());
         put(&mut out, 156, &layout.table_crc.to_le_bytes());
+        put(&mut out, 160, &self.fold.to_le_bytes());
         let crc = crc32fast::hash(out.get(..SNAPSHOT_CRC_AT).unwrap_or_default());
         put(&mut out, SNAPSHOT_CRC_AT, &crc.to_le_bytes());
         out
@@ -141,12 +144,13 @@ impl Header {
             let (events_end_lpos, created, writer_version) = (b.u64()?, b.u64()?, b.array()?);
             let layout =
                 Layout { data_end: b.u64()?, sections, directory_crc: b.u32()?, table_crc: b.u32()? };
+            let fold = b.u64()?;
             if layout.data_end < HEADER_LEN as u64 || layout.data_end > u64::MAX / 2 {
                 return Some(Err("its length cannot be"));
             }
             let segment = SegmentName { ordinal_a, ordinal_b, generation, id };
             let anchor = Anchor { segment, last_offset, last_crc, last_seq, at, events_end_lpos, is_mark };
-            Some(Ok((Header { log_id, seq, anchor, created, writer_version }, layout)))
+            Some(Ok((Header { log_id, seq, anchor, created, writer_version, fold }, layout)))
         };
         fields().unwrap_or(Err("it is shorter than a snapshot's header"))
     }

@@ -23,51 +23,27 @@ use super::sync::Proof;
 use super::view::View;
 use super::{LogId, Lpos, Mapping, Paths, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::vfs::Vfs;
 use crate::vfs::threads::Mutex;
-use crate::vfs::{Existing, FileKind, Open, Vfs};
 
 pub(crate) mod base;
 pub(crate) mod file;
+mod names;
 mod save;
 
 pub use base::Base;
 pub(crate) use file::{Anchor, Header};
 pub use file::{SnapshotFile, SnapshotWriter, Span, Spoiled};
+use names::{SnapshotName, TEMPORARY, list};
+pub(super) use names::{oldest_ordinal, remove_spent, spend_all, unfinished, vouched, vouched_to_readers};
 pub use save::SaveFold;
 
-/// How many snapshots are kept: if one turns out to be spoiled, the other saves a replay.
-const KEPT: usize = 2;
 /// For how long the copy of the state waits for this process's commits.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Of the snapshot's own length, how much of the log must be new before another is written.
 const SHARE: u64 = 4;
 /// At a clean close this part of what is due otherwise is enough.
 const CLOSE_SHARE: u64 = 4;
-/// What a snapshot's name ends in once repair has changed what lies below it.
-const SPENT: &str = ".spent";
-/// What a snapshot is called while it is written.
-const TEMPORARY: &str = ".new-";
-
-/// A snapshot's file name: the number of the last event it covers, and something random.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SnapshotName {
-    seq: u64,
-    random: u64,
-}
-
-impl SnapshotName {
-    fn parse(name: &str) -> Option<Self> {
-        let (seq, random) = name.strip_suffix(".snap")?.split_once('-')?;
-        let parsed = SnapshotName { seq: seq.parse().ok()?, random: u64::from_str_radix(random, 16).ok()? };
-        (parsed.to_string() == name).then_some(parsed)
-    }
-}
-
-impl std::fmt::Display for SnapshotName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:020}-{:016x}.snap", self.seq, self.random)
-    }
-}
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +71,31 @@ pub(super) struct Snapshots {
     under_way: Arc<AtomicBool>,
     /// Those that turned out to be spoiled.
     shunned: Mutex<Vec<PathBuf>>,
+    /// The thread that writes one, and whether it is to end what it does behind that.
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    closing: Arc<AtomicBool>,
+    /// What came to nothing in it, to be told by whoever comes by.
+    failed: Arc<Failed>,
+}
+
+#[derive(Debug, Default)]
+struct Failed {
+    is_any: AtomicBool,
+    all: Mutex<Vec<Finding>>,
+}
+
+impl Failed {
+    fn note(&self, finding: Finding) {
+        self.all.lock().push(finding);
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<Finding> {
+        if !self.is_any.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.all.lock())
+    }
 }
 
 impl Snapshots {
@@ -122,104 +123,6 @@ impl Snapshots {
     }
 }
 
-/// All snapshots there are, newest first, and what was left of unfinished ones.
-fn list(vfs: &dyn Vfs, paths: &Paths) -> Result<(Vec<SnapshotName>, Vec<PathBuf>)> {
-    let dir = paths.snapshots();
-    let entries = match vfs.list(&dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Default::default()),
-        Err(e) => return Err(Error::io(e, "list", &dir)),
-    };
-    let files = || entries.iter().filter(|entry| entry.kind == FileKind::File);
-    let mut all: Vec<_> = files().filter_map(|entry| SnapshotName::parse(&entry.name)).collect();
-    all.sort_unstable_by(|a, b| b.cmp(a));
-    let unfinished =
-        files().filter(|entry| entry.name.starts_with(TEMPORARY)).map(|entry| dir.join(&entry.name));
-    Ok((all, unfinished.collect()))
-}
-
-/// The last event that any snapshot covers, spent ones too: all up to it was durable before the snapshot got its name.
-pub(super) fn vouched(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<u64> {
-    let seq = |name: SnapshotName, path: PathBuf| {
-        let header = file::header_of(vfs, &path)?;
-        (header.log_id == log && header.seq == name.seq).then_some(header.seq)
-    };
-    let dir = paths.snapshots();
-    let (all, _) = list(vfs, paths)?;
-    let newest = all.iter().find_map(|name| seq(*name, dir.join(name.to_string())));
-    let spent = spent(vfs, paths)?.into_iter().filter_map(|(name, path)| seq(name, path));
-    Ok(spent.chain(newest).max().unwrap_or(0))
-}
-
-/// Those that nobody goes by any more.
-fn spent(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<(SnapshotName, PathBuf)>> {
-    let dir = paths.snapshots();
-    let entries = match vfs.list(&dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(Error::io(e, "list", &dir)),
-    };
-    let name = |entry: &crate::vfs::Entry| SnapshotName::parse(entry.name.strip_suffix(SPENT)?);
-    Ok(entries.iter().filter_map(|entry| Some((name(entry)?, dir.join(&entry.name)))).collect())
-}
-
-/// What was left of those that somebody had begun to write. COMPACT is held: whoever it was is dead.
-pub(super) fn unfinished(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<PathBuf>> {
-    Ok(list(vfs, paths)?.1)
-}
-
-/// Has nobody go by any of them from now on: repair is about to change what lies below. They still vouch, until
-/// [`remove_spent`]. COMPACT is held.
-pub(super) fn spend_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
-    let dir = paths.snapshots();
-    let (all, _) = list(vfs, paths)?;
-    for path in all.iter().map(|name| dir.join(name.to_string())) {
-        let mut gone = path.clone().into_os_string();
-        gone.push(SPENT);
-        vfs.rename(&path, gone.as_ref(), Existing::Replace).context("set aside", &path)?;
-    }
-    if all.is_empty() { Ok(()) } else { vfs.sync_dir(&dir).context("sync", &dir) }
-}
-
-/// Removes those that nobody goes by, but for those that somebody still has in use: the log itself vouches now. COMPACT is
-/// held. Returns which are gone, and which are left.
-pub(super) fn remove_spent(vfs: &dyn Vfs, paths: &Paths) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let (mut gone, mut left) = (Vec::new(), Vec::new());
-    for (_, path) in spent(vfs, paths)? {
-        if remove_unused(vfs, &path) { gone.push(path) } else { left.push(path) }
-    }
-    if !gone.is_empty() {
-        let dir = paths.snapshots();
-        vfs.sync_dir(&dir).context("sync", &dir)?;
-    }
-    Ok((gone, left))
-}
-
-/// Removes a snapshot that nobody has in use; whether it is gone.
-fn remove_unused(vfs: &dyn Vfs, path: &std::path::Path) -> bool {
-    let is_gone = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
-    let probe = match vfs.open(path, Open::ProbeLock) {
-        Ok(probe) => probe,
-        Err(e) => return is_gone(&e),
-    };
-    // Where files cannot be locked nobody can say that he uses one.
-    if matches!(probe.try_lock(), Ok(false)) {
-        return false;
-    }
-    let removed = vfs.unlink(path);
-    let _ = probe.unlock();
-    removed.map_or_else(|e| is_gone(&e), |()| true)
-}
-
-/// The ordinal of the segment in which the older of the snapshots ends: what lies below may be written anew, and both still
-/// find what they stand on. `None` = there is none.
-pub(super) fn oldest_ordinal(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<Option<u64>> {
-    let (all, _) = list(vfs, paths)?;
-    let header = |name: &SnapshotName| file::header_of(vfs, &paths.snapshots().join(name.to_string()));
-    let usable = all.iter().filter_map(header).filter(|header| header.log_id == log);
-    Ok(usable.take(KEPT).map(|header| header.anchor.segment.ordinal_a).min())
-}
-
 /// A log folded from a snapshot and what came behind it.
 pub(super) struct Opened {
     pub(super) view: View,
@@ -245,23 +148,70 @@ pub(super) fn open(
     if settings.recovery == Recovery::Salvage || !settings.can_be_saved() {
         return Ok(None);
     }
-    let (all, _) = list(&**vfs, paths)?;
-    for name in all {
-        let path = paths.snapshots().join(name.to_string());
-        if shunned.contains(&path) {
-            continue;
+    let mut all = match list(&**vfs, paths) {
+        Ok((all, _)) => all,
+        // The log has it all.
+        Err(e) => {
+            findings.push(unlisted(&e));
+            return Ok(None);
         }
-        match open_one(vfs, paths, log, settings, name, path.clone()) {
-            Ok(Ok(opened)) => return Ok(Some(opened)),
-            Ok(Err(Unfit::Spoiled(why))) => findings.push(unused(path, name, &why.to_string())),
-            Ok(Err(Unfit::Foreign)) => {}
-            // Removed since, or on its way out: a newer one has come.
-            Err(e) if e.path() == path && !matches!(e.kind(), ErrorKind::Io) => {}
-            Err(e) if e.path() == path => findings.push(unused(path, name, &e.to_string())),
-            Err(e) => return Err(e),
+    };
+    // Another process may be writing anew what one of these stands on, with newer ones in their place.
+    let mut listed_again = false;
+    loop {
+        let before = findings.len();
+        for name in &all {
+            let path = paths.snapshots().join(name.to_string());
+            if shunned.contains(&path) {
+                continue;
+            }
+            match open_one(vfs, paths, log, settings, *name, path.clone()) {
+                Ok(Ok(opened)) => return Ok(Some(opened)),
+                Ok(Err(Unfit::Spoiled(why))) => findings.push(unused(path, *name, &why.to_string())),
+                Ok(Err(Unfit::Foreign)) => {}
+                // Removed since, or on its way out: a newer one has come.
+                Err(e) if e.path() == path && !matches!(e.kind(), ErrorKind::Io) => {}
+                Err(e) if e.path() == path => findings.push(unused(path, *name, &e.to_string())),
+                Err(e) => return Err(e),
+            }
         }
+        if !listed_again && findings.len() > before {
+            listed_again = true;
+            if let Ok((now, _)) = list(&**vfs, paths)
+                && now != all
+            {
+                findings.truncate(before);
+                all = now;
+                continue;
+            }
+        }
+        return Ok(None);
     }
-    Ok(None)
+}
+
+fn unlisted(why: &Error) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        code: "snapshots-unreadable",
+        file: why.path().into(),
+        offset: None,
+        seq: None,
+        message: format!("no snapshot is used, and the whole log is read at every open: {why}"),
+        remedy: "nothing is lost; let this user read and write the folder `snapshots` of the workspace",
+    }
+}
+
+/// A snapshot, or what follows one, that came to nothing in the background.
+fn unwritten(file: PathBuf, what: &str, why: &Error) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        code: "snapshot-failed",
+        file,
+        offset: None,
+        seq: None,
+        message: format!("{what}: {why}"),
+        remedy: "nothing is lost; it is tried again once more is new, and until then the next open reads more of the log",
+    }
 }
 
 /// Why a snapshot is passed over.
@@ -310,6 +260,9 @@ fn open_one(
     let unfit = |why: &str| Ok(Err(Unfit::Spoiled(file::spoiled(why))));
     if header.log_id != log || header.seq != name.seq {
         return unfit("it is another log's, or has another one's name");
+    }
+    if header.fold != save::fold_word(settings.fold) {
+        return Ok(Err(Unfit::Foreign));
     }
     let len = file.len();
     let replay = Replayer {
@@ -440,7 +393,17 @@ impl Log {
         if self.session.is_none() || !self.settings.can_be_saved() {
             return false;
         }
-        self.view.read().end_lpos() >= self.snapshots.due_at(after)
+        let view = self.view.read();
+        let end = view.end_lpos();
+        if end < self.snapshots.due_at(after) {
+            return false;
+        }
+        // A segment that has just begun has no frame yet to bind one to; the next commit brings it.
+        let is_bound = view.anchor().is_some();
+        if !is_bound {
+            self.snapshots.ring_at.store(end.saturating_add(1), Ordering::Relaxed);
+        }
+        is_bound
     }
 
     /// Writes the snapshot that is due, in a thread of its own: it may take seconds, and others need the housekeeping thread.
@@ -453,18 +416,46 @@ impl Log {
         // Should it come to nothing, it is not tried again before as much is new once more.
         let len = self.snapshots.len.load(Ordering::Relaxed);
         self.snapshots.note(end, len, self.settings.snapshot_after);
-        let Ok(Some(job)) = started else { return };
-        let len = Arc::clone(&self.snapshots.len);
-        // Nobody waits for it: whoever opens next either finds it, or the one before.
-        let compactor = self.compactor();
+        let failed = Arc::clone(&self.snapshots.failed);
+        let job = match started {
+            Ok(Some(job)) => job,
+            Ok(None) => return,
+            Err(e) => return failed.note(unwritten(self.paths.snapshots(), "no snapshot was written", &e)),
+        };
+        let (len, closing) = (Arc::clone(&self.snapshots.len), Arc::clone(&self.snapshots.closing));
+        let (compactor, dir) = (self.compactor(), self.paths.snapshots());
+        let go_on = move || match closing.load(Ordering::Acquire) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
         let write = move || {
-            if let Ok(report) = job.run() {
-                len.store(report.bytes, Ordering::Relaxed);
-                // Now that there is a newer one, more lies below the older.
-                let _ = compactor.run(Worth::ItsWhile, &mut |_, _| ControlFlow::Continue(()));
+            match job.run() {
+                Ok(report) => len.store(report.bytes, Ordering::Relaxed),
+                Err(e) => return failed.note(unwritten(dir, "no snapshot was written", &e)),
+            }
+            // Now that there is a newer one, more lies below the older.
+            if go_on().is_continue()
+                && let Err(e) = compactor.run(Worth::ItsWhile, &mut |_, _| go_on())
+                && go_on().is_continue()
+            {
+                failed.note(unwritten(e.path().into(), "old segments were not written anew", &e));
             }
         };
-        let _ = std::thread::Builder::new().name("foldlog-snapshot".into()).spawn(write);
+        let spawned = std::thread::Builder::new().name("foldlog-snapshot".into()).spawn(write);
+        *self.snapshots.thread.lock() = spawned.ok();
+    }
+
+    /// What came to nothing in the background since the last call.
+    pub(super) fn note_background(&self) {
+        self.snapshots.failed.take().into_iter().for_each(|finding| self.note(finding));
+    }
+
+    /// Waits for the snapshot that is being written, and has nothing begun behind it: whoever closes a log leaves nothing at work.
+    pub(super) fn end_background(&self) {
+        self.snapshots.closing.store(true, Ordering::Release);
+        let thread = self.snapshots.thread.lock().take();
+        // That it panicked is told where it did.
+        let _ = thread.map(std::thread::JoinHandle::join);
     }
 
     /// At a clean close: whoever opens next is to find little to read.
@@ -510,8 +501,10 @@ impl Log {
         if self.view.read().state.purges() != state.purges() {
             return Ok(None);
         }
-        let (all, _) = list(&*self.vfs, &self.paths)?;
-        if all.first().is_some_and(|newest| newest.seq >= state.last().0) || state.last() == Seq(0) {
+        let fold = save::fold_word(self.settings.fold);
+        let kept = names::kept(&*self.vfs, &self.paths, self.meta.log_id)?;
+        let mut own = kept.iter().filter(|(_, header)| header.fold == fold);
+        if own.any(|(name, _)| name.seq >= state.last().0) || state.last() == Seq(0) {
             let len = self.snapshots.len.load(Ordering::Relaxed);
             self.snapshots.note(end, len, self.settings.snapshot_after);
             return Ok(None);
@@ -534,6 +527,9 @@ impl Log {
     /// # Errors
     /// As [`Log::open`].
     pub(super) fn leave_spoiled_snapshot(&self) -> Result<()> {
+        if !self.view.read().state.is_in_trouble() {
+            return Ok(());
+        }
         let mut view = self.view.write();
         let Some(trouble) = view.state.trouble() else { return Ok(()) };
         let Some(path) = view.state.base.as_ref().map(|base| base.file().path().to_path_buf()) else {
@@ -606,9 +602,7 @@ impl Job {
             }
         };
         give_name(&*self.vfs, &temporary, &path)?;
-        let (all, _) = list(&*self.vfs, &self.paths)?;
-        // Where others have one mapped, Windows refuses: then it goes after a later one.
-        all.iter().skip(KEPT).for_each(|old| drop(self.vfs.unlink(&dir.join(old.to_string()))));
+        names::remove_older(&*self.vfs, &self.paths, self.log)?;
         Ok(SnapshotReport { seq: Seq(name.seq), end: Lpos(self.anchor.events_end_lpos), file: path, bytes })
     }
 
@@ -618,6 +612,7 @@ impl Job {
         let mut out = SnapshotWriter::create(&*self.vfs, path)?;
         save::save(&self.state, self.fold, &mut out).map_err(unusable)?;
         let header = Header {
+            fold: save::fold_word(self.fold),
             log_id: self.log,
             seq: self.state.last().0,
             anchor: self.anchor,

@@ -7,6 +7,7 @@ use super::base::{
 };
 use super::file::{SnapshotWriter, Spoiled, spoiled};
 use crate::log::Seq;
+use crate::log::bytes::Bytes;
 use crate::log::envelope::KeyKind;
 use crate::log::fold::FoldKind;
 use crate::log::state::{Kinds, State, Vocabulary};
@@ -144,6 +145,14 @@ fn save_operations(state: &State, out: &mut SnapshotWriter) -> Result<(), Spoile
     out.put(&revisions);
     out.end_section(REVISIONS);
     Ok(())
+}
+
+/// By what the snapshots of one fold are told from those of others, before anything else of them is read.
+pub(super) fn fold_word(fold: Option<FoldKind>) -> u64 {
+    let (name, version) = (fold.map_or("", FoldKind::name), fold.map_or(0, FoldKind::version));
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(name.as_bytes()).update(&[0]).update(&version.to_le_bytes());
+    Bytes(hasher.finalize().as_bytes()).u64().unwrap_or(0)
 }
 
 /// Whether a program may use a snapshot: it has the same fold, and knows every kind of event that the snapshot covers.
