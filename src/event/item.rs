@@ -662,6 +662,51 @@ mod tests {
         assert_eq!(at_once, before);
     }
 
+    #[derive(Default)]
+    struct Counting(std::sync::atomic::AtomicUsize);
+
+    impl Shelf for Counting {
+        fn fields(&self, place: u32, id: &TaskId) -> Vec<(Field, Value)> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Item::new(id).with(Field::Number, i64::from(place)).into_fields()
+        }
+    }
+
+    #[test]
+    fn packed_item_is_fetched_once_and_only_if_somebody_looks() {
+        let shelf = Arc::new(Counting::default());
+        let fetched = || shelf.0.load(std::sync::atomic::Ordering::Relaxed);
+        let id = TaskId::new("a").unwrap();
+        let plain = Item::new(&id).with(Field::Number, 7_i64);
+        let packed = |has_blobs| Item::packed(Arc::clone(&shelf) as Arc<dyn Shelf>, 7, id.clone(), has_blobs);
+        let item = packed(true);
+        let other = item.clone();
+        assert!(item.has_blobs() && !packed(false).has_blobs());
+        assert_eq!(fetched(), 0, "that it was handed out, copied and asked for blobs takes no look");
+        assert_eq!(
+            (&item, item.to_json(), item.get(&Field::Number)),
+            (&plain, plain.to_json(), Some(&Value::Int(7)))
+        );
+        assert_eq!(fetched(), 1);
+        // Each way to change one finds what it has, and nothing of the shelf's is changed.
+        let mut changed = other.clone();
+        assert_eq!(changed.set(Field::Number, 8_i64), Some(Value::Int(7)));
+        assert_eq!(changed.unset(&Field::Id), Some(Value::Text(id.shared())));
+        assert_eq!(changed.to_json(), r#"{"number":8}"#);
+        let mut edited = packed(false);
+        let edits = vec![edited.edit(&Field::Number, Value::Null), edited.edit_out(&Field::Id)];
+        assert_eq!(edited.to_json(), r#"{"number":null}"#);
+        edits.into_iter().rev().for_each(|edit| edited.take_back(edit));
+        assert_eq!(edited, plain);
+        let mut many = packed(false);
+        let all: Vec<_> = (0..40).map(|n| (Field::of(&format!("f{n}")), Value::Int(n))).collect();
+        many.edit_all(all.clone(), |_, _, _| {});
+        let names: Vec<_> = all.into_iter().map(|(field, _)| field).collect();
+        many.edit_out_all(&names, |_| {});
+        assert_eq!((many, Patch::from(packed(false)).sets()), (plain.clone(), plain.fields()));
+        assert_eq!((other, packed(false).into_fields().len()), (plain, 2));
+    }
+
     #[test]
     fn patch_parses_and_refuses() {
         let patch =

@@ -28,6 +28,7 @@ const OWNED: u32 = 4102;
 pub(super) const FACTS: u32 = 4103;
 
 const ROW_LEN: u64 = 152;
+const ROW_WORDS: usize = 19;
 const PLACE_LEN: u64 = 4;
 /// The spans of the statuses stand before the list.
 const STATUS_SPANS: u64 = 4 * 8;
@@ -160,21 +161,33 @@ impl Row {
         out.extend_from_slice(&[self.state, self.status, self.flags, 0, 0, 0, 0, 0]);
     }
 
+    /// Of words of 8 bytes, all at once: this is what every look costs.
     fn decode(bytes: &[u8]) -> Option<Row> {
-        let mut b = Bytes(bytes);
-        let (heap, heap_len, item_len, imports_len) = (b.u64()?, b.u32()?, b.u32()?, b.u32()?);
-        let id_len = b.u32()?;
-        let (revision, seq, created) = (b.u64()?, b.u64()?, b.u64()?);
-        let fence = Fence { number: b.u64()?, session: b.u64()? };
-        let bytes = b.u64()?;
-        let mut keys = [0.0; 4];
-        for key in &mut keys {
-            *key = f64::from_bits(b.u64()?);
-        }
-        let mut text = || Some(Text { offset: b.u32()?, len: b.u32()? });
-        let (title, parent, awaiting, workspace) = (text()?, text()?, text()?, text()?);
-        let children = (b.u32()?, b.u32()?);
-        let (state, status, flags) = (b.u8()?, b.u8()?, b.u8()?);
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: &[[u8; 8]; ROW_WORDS] = words.try_into().ok()?;
+        let [
+            heap,
+            lens,
+            more,
+            revision,
+            seq,
+            created,
+            number,
+            session,
+            bytes,
+            ts,
+            cost,
+            tokens,
+            size,
+            rest @ ..,
+        ] = words.map(u64::from_le_bytes);
+        let [title, parent, awaiting, workspace, children, last] = rest;
+        let ((heap_len, item_len), (imports_len, id_len)) = (halves(lens), halves(more));
+        let text = |word| {
+            let (offset, len) = halves(word);
+            Text { offset, len }
+        };
+        let [state, status, flags, ..] = last.to_le_bytes();
         Some(Row {
             heap,
             heap_len,
@@ -184,14 +197,14 @@ impl Row {
             revision,
             seq,
             created,
-            fence,
+            fence: Fence { number, session },
             bytes,
-            keys,
-            title,
-            parent,
-            awaiting,
-            workspace,
-            children,
+            keys: [ts, cost, tokens, size].map(f64::from_bits),
+            title: text(title),
+            parent: text(parent),
+            awaiting: text(awaiting),
+            workspace: text(workspace),
+            children: halves(children),
             state,
             status,
             flags,
@@ -278,6 +291,12 @@ impl Row {
                 | if task.item.has_blobs() { BLOBS } else { 0 },
         }
     }
+}
+
+/// The two numbers that lie in 8 bytes, the first one first.
+fn halves(word: u64) -> (u32, u32) {
+    let [a, b, c, d, rest @ ..] = word.to_le_bytes();
+    (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(rest))
 }
 
 /// An item has at most 64 MiB.

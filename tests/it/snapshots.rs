@@ -76,14 +76,18 @@ fn hash(tasks: &Tasks) -> blake3::Hash {
 fn all(tasks: &Tasks) -> String {
     let mut said = String::new();
     for sort in [Sort::Time, Sort::Created, Sort::Changed, Sort::Title, Sort::Cost] {
-        for (workspace, status) in [
-            (None, None),
-            (Some("/b"), None),
-            (None, Some(Status::Active)),
-            (Some("/a"), Some(Status::Completed)),
+        for (workspace, status, parent) in [
+            (None, None, None),
+            (Some("/b"), None, None),
+            (None, Some(Status::Active), None),
+            (Some("/a"), Some(Status::Completed), None),
+            (None, None, Some("t00000")),
+            (Some("/b"), None, Some("t00005")),
+            (None, None, Some("t00200")),
         ] {
-            let workspace = workspace.map(str::to_owned);
-            let mut query = Query { sort, workspace, status, limit: Some(7), ..Query::default() };
+            let (workspace, parent) = (workspace.map(str::to_owned), parent.map(str::to_owned));
+            let limit = Some(if parent.is_some() { 2 } else { 7 });
+            let mut query = Query { sort, workspace, status, parent, limit, ..Query::default() };
             loop {
                 let page = tasks.list(&query).unwrap();
                 let ids: Vec<_> = page.tasks.iter().map(|found| found.task.item.to_json()).collect();
@@ -725,4 +729,87 @@ fn one_that_compaction_takes_the_ground_from_is_passed_over_in_silence() {
         taken_away += usize::from(!find(&machine.disk(), ".snap").contains(&first));
     }
     panic!("it makes more calls than were tried");
+}
+
+/// Changes a snapshot so that every checksum holds.
+fn forge(machine: &SimMachine, path: &Path, change: impl FnOnce(&mut [u8])) {
+    let forged = |bytes: &mut Vec<u8>| {
+        let number = |bytes: &[u8], at: usize, len: usize| {
+            bytes[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
+        };
+        let (data_end, sections) = (number(bytes, 144, 8), number(bytes, 12, 4));
+        change(&mut bytes[256..data_end]);
+        let table = data_end + sections * 24;
+        let crcs: Vec<u8> = bytes[256..data_end]
+            .chunks(16 << 10)
+            .flat_map(|block| crc32fast::hash(block).to_le_bytes())
+            .collect();
+        bytes[table..].copy_from_slice(&crcs);
+        let crc = crc32fast::hash(&crcs).to_le_bytes();
+        bytes[156..160].copy_from_slice(&crc);
+        let crc = crc32fast::hash(&bytes[..252]).to_le_bytes();
+        bytes[252..256].copy_from_slice(&crc);
+    };
+    machine.with_disk(|disk| disk.mutate(path, forged)).unwrap();
+}
+
+#[test]
+fn item_that_checks_and_does_not_decode_is_answered_by_the_log() {
+    for mapping in [Mapping::Auto, Mapping::Off] {
+        let machine = SimMachine::new(Profile::Linux, 27);
+        let tasks = open(&machine);
+        create(&tasks, 0, 40, 10);
+        let path = snapshot(&tasks);
+        let right = all(&tasks);
+        drop(tasks);
+        forge(&machine, &path, |data| {
+            // Its id stands right before the item's kind.
+            let id = id(7);
+            let at = data.windows(id.as_str().len()).position(|part| part == id.as_str().as_bytes()).unwrap();
+            let kind = &mut data[at + id.as_str().len()..][..2];
+            assert_eq!(*kind, [16, 0], "a task's creation");
+            kind.copy_from_slice(&[0xEE, 0xEE]);
+        });
+        let tasks = open_with(&machine.process("opener"), options().mapping(mapping)).unwrap();
+        assert_eq!(base_of(&tasks), Some(path));
+        let found = tasks.get(id(7).as_str()).unwrap().unwrap();
+        assert_eq!(found.task.item.to_json(), item(7, 10).to_json(), "{mapping:?}");
+        // Whoever looks next is told, and goes by the log.
+        assert!(tasks.get(id(8).as_str()).unwrap().is_some());
+        let told = tasks.workspace().health().findings.iter().any(|f| f.code == "snapshot-unused");
+        assert!(told, "{mapping:?}");
+        assert_eq!((base_of(&tasks), all(&tasks)), (None, right));
+    }
+}
+
+#[test]
+fn lists_are_those_of_a_replay_whatever_lies_above_the_snapshot() {
+    let machine = SimMachine::new(Profile::Linux, 28);
+    let tasks = open(&machine);
+    create(&tasks, 0, 90, 5);
+    let _ = snapshot(&tasks);
+    let mut rng = Rng::new(29);
+    let mut pick = move |n: u64| usize::try_from(rng.below(n)).unwrap();
+    for step in 0..60 {
+        let (n, ts) = (pick(120), 1_784_000_000_000 + pick(20_000) as i64);
+        let op = match pick(6) {
+            _ if tasks.get(id(n).as_str()).unwrap().is_none() => {
+                Op::Create { item: item(n, 5).with(Field::Ts, ts), again: true }
+            }
+            0 => Op::Remove { ids: vec![id(n)], cascade: true },
+            1 => Op::SetStatus { id: id(n), status: Status::Interrupted },
+            2 => Op::Create {
+                item: item(pick(4) * 5 + 1, 7).with(Field::Id, id(300 + step).as_str()),
+                again: false,
+            },
+            _ => Op::Patch { id: id(n), patch: Patch::new().set(Field::Ts, ts).set(Field::Workspace, "/b") },
+        };
+        // Some of it is refused, for what the tasks are.
+        let _ = tasks.commit(vec![op], Durability::Buffered);
+        if step % 20 == 19 {
+            let tasks = open(&machine);
+            assert!(base_of(&tasks).is_some());
+            assert_eq!(all(&tasks), all(&replayed(&machine)), "after step {step}");
+        }
+    }
 }

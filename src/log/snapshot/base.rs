@@ -405,18 +405,23 @@ pub(super) struct KeyRow {
 }
 
 impl KeyRow {
+    /// Of words of 8 bytes, all at once: this is what every look costs.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut b = Bytes(bytes);
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: &[[u8; 8]; 6] = words.try_into().ok()?;
+        let [name, body, revision, seq, lens, kinds] = words.map(u64::from_le_bytes);
+        let [a, b, c, d, e, f, g, h] = lens.to_le_bytes();
+        let [kind, version, ..] = kinds.to_le_bytes();
         Some(KeyRow {
-            name: b.u64()?,
-            body: b.u64()?,
-            revision: Revision(b.u64()?),
-            seq: Seq(b.u64()?),
-            body_len: b.u32()?,
-            event_kind: b.u16()?,
-            name_len: b.u16()?,
-            kind: KeyKind(b.u8()?),
-            version: b.u8()?,
+            name,
+            body,
+            revision: Revision(revision),
+            seq: Seq(seq),
+            body_len: u32::from_le_bytes([a, b, c, d]),
+            event_kind: u16::from_le_bytes([e, f]),
+            name_len: u16::from_le_bytes([g, h]),
+            kind: KeyKind(kind),
+            version,
         })
     }
 

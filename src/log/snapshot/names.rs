@@ -125,7 +125,7 @@ fn remove_unused(vfs: &dyn Vfs, path: &std::path::Path) -> bool {
         Err(e) => return is_gone(&e),
     };
     // Where files cannot be locked nobody can say that he uses one.
-    if let Ok(false) = probe.try_lock() {
+    if matches!(probe.try_lock(), Ok(false)) {
         return false;
     }
     let removed = vfs.unlink(path);
