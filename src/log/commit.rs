@@ -184,10 +184,14 @@ impl Log {
         patience: Duration,
         run: &mut dyn FnMut(&State, &mut Draft) -> Result<()>,
     ) -> Option<Result<Receipt>> {
-        let ready = self.check_committable().and_then(|()| match patience >= self.settings.lock_timeout {
-            // Who only commits leaves it too; who waits for nothing goes on by what the log says.
-            true => self.leave_spoiled_snapshot(),
-            false => Ok(()),
+        let ready = self.check_committable().and_then(|()| {
+            // Who only commits leaves it too; but nobody waits for others to see that, and who waits for nothing goes on by
+            // what the log says.
+            let sees_trouble = || self.view.try_read().is_some_and(|view| view.state.is_in_trouble());
+            if patience >= self.settings.lock_timeout && sees_trouble() {
+                self.leave_spoiled_snapshot()?;
+            }
+            Ok(())
         });
         if let Err(error) = ready {
             return Some(Err(error));

@@ -527,9 +527,6 @@ impl Log {
     /// # Errors
     /// As [`Log::open`].
     pub(super) fn leave_spoiled_snapshot(&self) -> Result<()> {
-        if !self.view.read().state.is_in_trouble() {
-            return Ok(());
-        }
         let mut view = self.view.write();
         let Some(trouble) = view.state.trouble() else { return Ok(()) };
         let Some(path) = view.state.base.as_ref().map(|base| base.file().path().to_path_buf()) else {
