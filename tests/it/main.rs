@@ -77,6 +77,7 @@ mod sim_processes;
 mod sim_toy_log;
 mod simulated;
 mod snapshots;
+mod snapshots_beside;
 mod spec_numbers;
 mod spec_store;
 mod subscribe;

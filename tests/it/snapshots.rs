@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use foldlog::event::{Field, Item, Patch, Status, TaskId};
@@ -19,15 +18,14 @@ use foldlog::{
     Durability, ErrorKind, Housekeeping, Mapping, OpId, Options, Place, Recovery, Status as Health, Store,
 };
 
-use crate::hooked::Hooked;
 use crate::simulated::{ROOT, quick};
 use crate::worker::BOUND;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     TaskStore::options(Options::default().housekeeping(Housekeeping::Off))
 }
 
-fn open_with(process: &SimProcess, options: Options) -> foldlog::Result<Tasks> {
+pub(crate) fn open_with(process: &SimProcess, options: Options) -> foldlog::Result<Tasks> {
     let store = Store::open_on(Arc::new(process.clone()), Path::new(ROOT), options)?;
     TaskStore::of(store).home(&Place::None)
 }
@@ -37,11 +35,11 @@ fn open(machine: &SimMachine) -> Tasks {
 }
 
 /// What whoever goes by no snapshot has.
-fn replayed(machine: &SimMachine) -> Tasks {
+pub(crate) fn replayed(machine: &SimMachine) -> Tasks {
     open_with(&machine.process("replayer"), options().read_only(true).recovery(Recovery::Salvage)).unwrap()
 }
 
-fn id(n: usize) -> TaskId {
+pub(crate) fn id(n: usize) -> TaskId {
     TaskId::new(&format!("t{n:05}")).unwrap()
 }
 
@@ -53,14 +51,14 @@ fn item(n: usize, len: usize) -> Item {
     if n % 5 == 1 { item.with(Field::ParentTaskId, id(n - 1).as_str()) } else { item }
 }
 
-fn create(tasks: &Tasks, from: usize, to: usize, len: usize) {
+pub(crate) fn create(tasks: &Tasks, from: usize, to: usize, len: usize) {
     for n in from..to {
         let op = Op::Create { item: item(n, len), again: false };
         let _ = tasks.commit(vec![op], Durability::Buffered).unwrap();
     }
 }
 
-fn snapshot(tasks: &Tasks) -> PathBuf {
+pub(crate) fn snapshot(tasks: &Tasks) -> PathBuf {
     tasks.workspace().snapshot().unwrap().expect("one is written").file
 }
 
@@ -68,7 +66,7 @@ fn base_of(tasks: &Tasks) -> Option<PathBuf> {
     tasks.read(|state, _| state.snapshot().map(Path::to_path_buf)).unwrap()
 }
 
-fn hash(tasks: &Tasks) -> blake3::Hash {
+pub(crate) fn hash(tasks: &Tasks) -> blake3::Hash {
     tasks.read(|state, _| state.hash()).unwrap()
 }
 
@@ -114,7 +112,7 @@ fn flip(machine: &SimMachine, path: &Path, at: usize) {
 }
 
 /// The files whose path has this in it.
-fn find(disk: &DiskState, part: &str) -> Vec<PathBuf> {
+pub(crate) fn find(disk: &DiskState, part: &str) -> Vec<PathBuf> {
     let files = disk.tree().into_iter().filter(|(_, kind, _)| *kind == FileKind::File);
     files
         .map(|(path, ..)| path)
@@ -640,95 +638,6 @@ fn who_only_commits_leaves_a_spoiled_one_too() {
     let base = tasks.workspace().log().cached(|state| state.snapshot().map(Path::to_path_buf)).unwrap();
     assert_eq!(base, None);
     assert_eq!(hash(&tasks), hash(&replayed(&machine)));
-}
-
-fn on_disk(dir: &Path, after: u64) -> (Store, Tasks) {
-    let store = Store::open(dir, TaskStore::options(Options::default().snapshot_after(after))).unwrap();
-    let tasks = TaskStore::of(store.clone()).home(&Place::None).unwrap();
-    (store, tasks)
-}
-
-#[test]
-fn what_comes_to_nothing_in_the_background_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_store, tasks) = on_disk(dir.path(), 20_000);
-    let folder = tasks.workspace().log().paths().snapshots();
-    // Something else has the folder's name.
-    std::fs::write(&folder, "in the way").unwrap();
-    create(&tasks, 0, 400, 100);
-    let began = Instant::now();
-    let told = || tasks.workspace().health().findings.into_iter().find(|f| f.code == "snapshot-failed");
-    let finding = loop {
-        if let Some(finding) = told() {
-            break finding;
-        }
-        assert!(began.elapsed() < BOUND, "nobody was told");
-        std::thread::yield_now();
-    };
-    assert_eq!(finding.file, folder, "{finding:?}");
-    assert_eq!(tasks.workspace().health().status, Health::Healthy);
-}
-
-#[test]
-fn nothing_is_at_work_for_a_log_that_was_closed() {
-    let dir = tempfile::tempdir().unwrap();
-    for round in 0..5 {
-        let (store, tasks) = on_disk(dir.path(), 20_000);
-        let paths = tasks.workspace().log().paths().clone();
-        create(&tasks, round * 400, round * 400 + 400, 100);
-        drop((tasks, store));
-        let left: Vec<_> = std::fs::read_dir(paths.snapshots())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| !name.ends_with(".snap"))
-            .collect();
-        assert!(left.is_empty(), "{left:?} is still being written");
-        let compact = std::fs::File::options().write(true).open(paths.compact()).unwrap();
-        compact.try_lock().expect("nobody has COMPACT");
-    }
-}
-
-#[test]
-fn one_that_compaction_takes_the_ground_from_is_passed_over_in_silence() {
-    // Before each call of an opener in turn two newer ones come, and what the one that it has found ends in is written anew.
-    let small = || options().segment_size(4 << 10).snapshot_after(u64::MAX);
-    let mut taken_away = 0;
-    for at in 0..600 {
-        let machine = SimMachine::new(Profile::Linux, 26);
-        let tasks = open_with(&machine.process("writer"), small()).unwrap();
-        create(&tasks, 0, 8, 100);
-        let first = snapshot(&tasks);
-        let step = |tasks: &Tasks, n: usize| {
-            let patch = Patch::new().set(Field::Ts, n as i64).set(Field::TokensIn, n as i64);
-            let _ = tasks.patch(&id(n % 8), patch, Durability::Buffered).unwrap();
-        };
-        (0..40).for_each(|n| step(&tasks, n));
-        let (calls, happened) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (tasks, seen, did) = (tasks, Arc::clone(&calls), Arc::clone(&happened));
-        let inner: Arc<dyn foldlog::vfs::Vfs> = Arc::new(machine.process("opener"));
-        let hooked = Hooked::new(inner, move |_, _| {
-            if seen.fetch_add(1, Ordering::SeqCst) == at && !did.swap(true, Ordering::SeqCst) {
-                for round in 0..2 {
-                    (0..40).for_each(|n| step(&tasks, n + round));
-                    let _ = snapshot(&tasks);
-                }
-                let report =
-                    tasks.workspace().compact(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
-                assert!(report.is_some(), "old segments were written anew");
-            }
-        });
-        let store = Store::open_on(hooked, Path::new(ROOT), small().read_only(true)).unwrap();
-        let tasks = TaskStore::of(store).home(&Place::None).unwrap();
-        let unused: Vec<_> = tasks.workspace().health().findings;
-        assert!(!unused.iter().any(|f| f.code == "snapshot-unused"), "before call {at}: {unused:?}");
-        assert_eq!(hash(&tasks), hash(&replayed(&machine)), "before call {at}");
-        if !happened.load(Ordering::SeqCst) {
-            assert!(taken_away > 0, "at no call the ground was taken from it");
-            return;
-        }
-        taken_away += usize::from(!find(&machine.disk(), ".snap").contains(&first));
-    }
-    panic!("it makes more calls than were tried");
 }
 
 /// Changes a snapshot so that every checksum holds.
