@@ -6,7 +6,7 @@
     clippy::disallowed_types,
     reason = "a test looks at real files, and at the clock itself"
 )]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test, all of it")]
+#![expect(clippy::unwrap_used, reason = "a test, all of it")]
 
 use std::path::Path;
 use std::sync::Arc;
