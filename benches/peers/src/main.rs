@@ -11,6 +11,7 @@ mod peers;
 mod report;
 mod run;
 mod sys;
+mod views;
 mod worker;
 
 use std::process::ExitCode;
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
     let done = if args.peek().is_some_and(|arg| arg == "--worker") {
         let job = args.nth(1).unwrap_or_default();
         worker::run(&job).map(|()| true)
+    } else if args.peek().is_some_and(|arg| arg == "--views-worker") {
+        let job = args.nth(1).unwrap_or_default();
+        views::run(&job).map(|()| true)
     } else {
         measure(args)
     };
@@ -137,7 +141,11 @@ fn measure(args: impl Iterator<Item = String>) -> Result<bool> {
         print!("{}", report::sight(&all));
         rows.insert("visibility".into(), serde_json::to_value(&all)?);
     }
-    print!("{}", report::settings(&contenders));
+    views::measure(&args.views, &args.dir, &|row| args.wants_row(row), &|store| args.wants_peer(store))?;
+    // The rows of views say what they do by themselves.
+    if !rows.is_empty() {
+        print!("{}", report::settings(&contenders));
+    }
     if let Some(path) = &args.json {
         std::fs::write(path, serde_json::to_string(&serde_json::json!({ "plan": plan, "rows": rows }))?)?;
     }

@@ -5,7 +5,7 @@ mod lmdb;
 #[cfg(feature = "raft-engine")]
 mod raft;
 mod raw;
-mod records;
+pub mod records;
 mod redb;
 mod sqlite;
 
