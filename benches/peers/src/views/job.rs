@@ -1,13 +1,15 @@
 //! What a process of these rows does, and what it answers: JSON both, the job its one argument, the answer its last line.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use foldlog::{Consistency, Options, Place, TaskStore};
+use foldlog::{Durability, Field, Options, Patch, Place, TaskId, TaskStore, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::rows::Model;
@@ -36,11 +38,11 @@ pub enum Role {
     Open,
     /// Looks so many times: by id, newest, children.
     Look(usize),
-    /// Opens a log without a snapshot: folds it all, or reads it all.
-    Replay,
-    /// Changes so many times, each change a commit, and times each.
+    /// Opens a log without a snapshot: ours folds it all, others read it all, or fold it too.
+    Replay(bool),
+    /// Changes tasks, each change a commit, and times each, until it is told to stop or has made so many.
     Commit(usize),
-    /// Snapshots and compacts until it is killed.
+    /// Snapshots, and compacts when it is told to.
     Compact,
     /// Snapshots and compacts once.
     CompactOnce,
@@ -61,6 +63,8 @@ pub struct Answer {
     /// Opening, and the first list, µs.
     pub open_us: f64,
     pub list_us: f64,
+    /// How long it was on a processor for that, µs: a busy machine makes all else longer.
+    pub cpu_us: f64,
     /// Medians of a look, µs, by its name.
     pub looks: BTreeMap<String, f64>,
     /// Memory of its own and the most it ever had in all, KiB.
@@ -70,7 +74,9 @@ pub struct Answer {
     pub log_bytes: u64,
     pub wrote: u64,
     pub latencies: Hist,
-    pub compactions: u64,
+    pub commits: usize,
+    /// Bytes of log that are gone by it.
+    pub compacted: u64,
 }
 
 /// A number of KiB in /proc/self/status.
@@ -85,6 +91,12 @@ fn wrote() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("wchar:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// How long this thread has been on a processor, µs.
+pub fn on_processor_us() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).map_or(0.0, |ns| ns / 1e3)
 }
 
 fn micros(since: Instant) -> f64 {
@@ -112,10 +124,10 @@ pub fn run(job: &str) -> Result<()> {
         Role::Live(steps) => live(&job, *steps)?,
         Role::Open => open(&job)?,
         Role::Look(count) => look(&job, *count)?,
-        Role::Replay => super::replay::read(&job)?,
+        Role::Replay(folds) => super::replay::read(&job, *folds)?,
         Role::Commit(count) => commit(&job, *count)?,
-        Role::Compact => compact(&job, true)?,
-        Role::CompactOnce => compact(&job, false)?,
+        Role::Compact => compact(&job)?,
+        Role::CompactOnce => compact_once(&job)?,
     };
     println!("{}", serde_json::to_string(&answer)?);
     if matches!(job.role, Role::Tail(_)) {
@@ -175,11 +187,8 @@ fn live(job: &Job, steps: usize) -> Result<Answer> {
             store.change(&rows, &new)?;
         }
         let step = Step { changes, log_bytes: store.log_bytes(), wrote: wrote() - before };
-        println!("{}", serde_json::to_string(&step)?);
-        let mut line = String::new();
-        if std::io::stdin().read_line(&mut line)? == 0 {
-            return Err("who started this has gone".into());
-        }
+        say(&serde_json::to_string(&step)?)?;
+        hear()?;
     }
     let log_bytes = store.log_bytes();
     store.close()?;
@@ -187,15 +196,17 @@ fn live(job: &Job, steps: usize) -> Result<Answer> {
 }
 
 fn open(job: &Job) -> Result<Answer> {
+    let before = on_processor_us();
     let begin = Instant::now();
     let store = stores::open(&job.store, &job.dir, &Way::Read)?;
     let open_us = micros(begin);
     let found = store.newest(PAGE)?;
     let list_us = micros(begin) - open_us;
+    let cpu_us = on_processor_us() - before;
     let (anon_kib, peak_kib) = (status("RssAnon"), status("VmHWM"));
     // The model of the check is not to be counted.
     check("newest", &found, &Model::after(job.tasks, job.changes).newest(PAGE))?;
-    Ok(Answer { open_us, list_us, anon_kib, peak_kib, ..Answer::default() })
+    Ok(Answer { open_us, list_us, cpu_us, anon_kib, peak_kib, ..Answer::default() })
 }
 
 fn look(job: &Job, count: usize) -> Result<Answer> {
@@ -252,14 +263,40 @@ fn look(job: &Job, count: usize) -> Result<Answer> {
     Ok(Answer { looks, ..Answer::default() })
 }
 
+fn say(line: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+fn hear() -> Result<String> {
+    let mut line = String::new();
+    if std::io::stdin().read_line(&mut line)? == 0 {
+        return Err("who started this has gone".into());
+    }
+    Ok(line)
+}
+
 fn commit(job: &Job, count: usize) -> Result<Answer> {
-    let mut store = stores::open(&job.store, &job.dir, &Way::Write)?;
+    // Who measures commits does nothing else in the background.
+    let mut store = stores::open(&job.store, &job.dir, &Way::Plain)?;
     let mut model = Model::after(job.tasks, job.changes);
     let mut answer = Answer::default();
+    say("READY")?;
+    hear()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            let _ = hear();
+            stop.store(true, Ordering::Release);
+        }
+    });
     let mut left = count;
-    while left > 0 {
+    while left > 0 && !stop.load(Ordering::Acquire) {
         let (rows, changes) = model.change(left.min(TOGETHER));
         left -= rows.len();
+        answer.commits += rows.len();
         for n in 0..rows.len() {
             let begin = Instant::now();
             store.change(&rows[n..=n], &changes[n..=n])?;
@@ -270,25 +307,79 @@ fn commit(job: &Job, count: usize) -> Result<Answer> {
     Ok(answer)
 }
 
-fn compact(job: &Job, again: bool) -> Result<Answer> {
-    let store = TaskStore::open(job.dir.join("store"), Options::default().label("compactor"))?;
+fn compactor(job: &Job) -> Result<(TaskStore, Tasks)> {
+    // Only what it is told to.
+    let options = Options::default().label("compactor").snapshot_after(u64::MAX);
+    let store = TaskStore::open(job.dir.join("store"), options)?;
     let tasks = store.home(&Place::Key("views".into()))?;
-    let mut compactions = 0;
-    loop {
-        // What a view has not read, it cannot save.
-        drop(tasks.view(Consistency::Latest)?);
+    Ok((store, tasks))
+}
+
+/// The two snapshots below which it compacts are made before.
+fn compact(job: &Job) -> Result<Answer> {
+    let (_store, tasks) = compactor(job)?;
+    let id = TaskId::new(&crate::data::id(0))?;
+    for n in 0..2 {
+        let _ = tasks.patch(&id, Patch::new().set(Field::Size, i64::from(n)), Durability::Durable)?;
         tasks.workspace().snapshot()?;
-        compactions += u64::from(tasks.workspace().compact(&mut |_, _| ControlFlow::Continue(()))?.is_some());
-        if !again {
-            return Ok(Answer { compactions, ..Answer::default() });
-        }
-        // Its maker reads how often, and kills it.
-        std::fs::write(job.dir.join("compactions"), compactions.to_string())?;
+    }
+    say("READY")?;
+    hear()?;
+    let report = tasks.workspace().compact(&mut |_, _| ControlFlow::Continue(()))?;
+    let gone = report.map_or(0, |report| report.bytes_before - report.bytes_after);
+    Ok(Answer { compacted: gone, ..Answer::default() })
+}
+
+fn compact_once(job: &Job) -> Result<Answer> {
+    let (_store, tasks) = compactor(job)?;
+    tasks.workspace().snapshot()?;
+    let report = tasks.workspace().compact(&mut |_, _| ControlFlow::Continue(()))?;
+    Ok(Answer {
+        compacted: report.map_or(0, |report| report.bytes_before - report.bytes_after),
+        ..Answer::default()
+    })
+}
+
+/// A process at work, and its pipes.
+pub struct Running {
+    child: Child,
+    hands: ChildStdin,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub fn start(job: &Job) -> Result<Self> {
+        let mut child = start(job)?;
+        let hands = child.stdin.take().ok_or("no way in")?;
+        let lines = BufReader::new(child.stdout.take().ok_or("no way out")?).lines();
+        Ok(Running { child, hands, lines })
+    }
+
+    pub fn hear(&mut self) -> Result<String> {
+        Ok(self.lines.next().ok_or("it ended too soon")??)
+    }
+
+    /// One that has ended by itself has not heard it.
+    pub fn tell(&mut self) {
+        let _ = writeln!(self.hands, "on");
+    }
+
+    pub fn answer(mut self) -> Result<Answer> {
+        let answer = serde_json::from_str(&self.hear()?)?;
+        let status = self.child.wait()?;
+        if status.success() { Ok(answer) } else { Err(format!("it failed as it closed: {status}").into()) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 /// This program again, with a job.
-pub fn start(job: &Job) -> Result<Child> {
+fn start(job: &Job) -> Result<Child> {
     let me = std::env::current_exe()?;
     let text = serde_json::to_string(job)?;
     Ok(Command::new(me)
@@ -301,24 +392,12 @@ pub fn start(job: &Job) -> Result<Child> {
 /// Runs a [`Role::Live`], and looks after each of its steps.
 pub fn watched(job: &Job, mut look: impl FnMut(&Step) -> Result<()>) -> Result<Answer> {
     let Role::Live(steps) = job.role else { return Err("it takes no steps".into()) };
-    let mut child = start(job)?;
-    let mut hands = child.stdin.take().ok_or("no way in")?;
-    let mut lines = std::io::BufReader::new(child.stdout.take().ok_or("no way out")?).lines();
-    let mut hear = || -> Result<String> { Ok(lines.next().ok_or("it ended too soon")??) };
-    let mut all = || -> Result<Answer> {
-        for _ in 0..=steps {
-            look(&serde_json::from_str(&hear()?)?)?;
-            writeln!(hands, "on")?;
-        }
-        Ok(serde_json::from_str(&hear()?)?)
-    };
-    let answer = all();
-    if answer.is_err() {
-        child.kill()?;
+    let mut running = Running::start(job)?;
+    for _ in 0..=steps {
+        look(&serde_json::from_str(&running.hear()?)?)?;
+        running.tell();
     }
-    let status = child.wait()?;
-    let answer = answer?;
-    if status.success() { Ok(answer) } else { Err(format!("it failed as it closed: {status}").into()) }
+    running.answer()
 }
 
 pub fn done(job: &Job) -> Result<Answer> {

@@ -9,7 +9,7 @@ mod stores;
 use std::path::{Path, PathBuf};
 
 pub use job::run;
-use job::{Answer, Job, Role, disk_bytes, done, start};
+use job::{Answer, Job, Role, Running, disk_bytes, done};
 use rows::Model;
 use stores::{STORES, family};
 
@@ -28,9 +28,7 @@ pub struct Plan {
     pub events: usize,
     /// Sizes of the runs that count what snapshots and compaction write.
     pub written: Vec<usize>,
-    /// Commits that are timed beside a compaction.
-    pub commits: usize,
-    /// Tasks and changes of the row that looks at the disk.
+    /// Tasks and changes of the rows that compact.
     pub disk: (usize, usize),
 }
 
@@ -44,7 +42,6 @@ impl Plan {
             looks: 20_000,
             events: 1_000_000,
             written: vec![10_000, 100_000],
-            commits: 200_000,
             disk: (10_000, 1_000_000),
         }
     }
@@ -57,7 +54,6 @@ impl Plan {
             looks: 5000,
             events: 100_000,
             written: vec![10_000],
-            commits: 50_000,
             disk: (1000, 100_000),
             ..Plan::whole()
         }
@@ -72,7 +68,6 @@ impl Plan {
             looks: 100,
             events: 3000,
             written: vec![1000],
-            commits: 2000,
             disk: (500, 5000),
         }
     }
@@ -172,7 +167,18 @@ fn head(title: &str, cells: &[&str]) {
 }
 
 fn opened(made: &[Made], stores: &[&str], rounds: usize, title: &str) -> Result<()> {
-    head(title, &["store", "open + list ms", "of which open", "least", "own memory KiB", "peak KiB"]);
+    head(
+        title,
+        &[
+            "store",
+            "open + list ms",
+            "of which open",
+            "least",
+            "on a processor",
+            "own memory KiB",
+            "peak KiB",
+        ],
+    );
     let mut all: Vec<Vec<Answer>> = stores.iter().map(|_| Vec::new()).collect();
     // One round that nobody counts reads the files into the cache.
     for round in 0..=rounds {
@@ -190,10 +196,11 @@ fn opened(made: &[Made], stores: &[&str], rounds: usize, title: &str) -> Result<
         let middle = |look: &dyn Fn(&Answer) -> f64| median(&list(look)).unwrap_or(f64::NAN);
         let sums = list(&|a| (a.open_us + a.list_us) / 1e3);
         println!(
-            "| {store} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} |",
+            "| {store} | {:.2} | {:.2} | {:.2} | {:.2} | {:.0} | {:.0} |",
             middle(&|a| (a.open_us + a.list_us) / 1e3),
             middle(&|a| a.open_us / 1e3),
             sums.iter().copied().fold(f64::INFINITY, f64::min),
+            middle(&|a| a.cpu_us / 1e3),
             middle(&|a| a.anon_kib as f64),
             middle(&|a| a.peak_kib as f64),
         );
@@ -256,18 +263,25 @@ fn look(plan: &Plan, made: &[Made], stores: &[&str]) -> Result<()> {
 
 fn fold(plan: &Plan, parent: &Path, families: &[&str]) -> Result<()> {
     let tasks = 1000.min(plan.events / 2);
-    let title = format!("{} events of {tasks} tasks from nothing", plan.events);
-    head(&title, &["store", "ms (median)", "least", "what it does"]);
+    let title = format!("{} events of {tasks} tasks from nothing, ms", plan.events);
+    head(&title, &["store", "median", "least", "on a processor", "what it does"]);
     for store in families.iter().filter(|store| **store != "redb") {
         let mut made = Made::empty(parent, store, tasks)?;
         replay::make(store, &made.path(), tasks, plan.events - tasks)?;
         made.changes = plan.events - tasks;
-        let times = (0..plan.rounds)
-            .map(|_| Ok(made.run(Role::Replay)?.open_us / 1e3))
-            .collect::<Result<Vec<_>>>()?;
-        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let what = if *store == "foldlog" { "checks, decodes, folds" } else { "copies rows" };
-        println!("| {store} | {:.0} | {least:.0} | {what} |", median(&times).unwrap_or(f64::NAN));
+        let ways: &[(bool, &str)] = match *store {
+            "foldlog" => &[(true, "checks, decodes, folds")],
+            _ => &[(true, "parses JSON, folds"), (false, "copies rows")],
+        };
+        for (folds, what) in ways {
+            let runs =
+                (0..plan.rounds).map(|_| made.run(Role::Replay(*folds))).collect::<Result<Vec<_>>>()?;
+            let list = |look: fn(&Answer) -> f64| runs.iter().map(|run| look(run) / 1e3).collect::<Vec<_>>();
+            let (times, cpu) = (list(|run| run.open_us), list(|run| run.cpu_us));
+            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+            let middle = |list: &[f64]| median(list).unwrap_or(f64::NAN);
+            println!("| {store} | {:.0} | {least:.0} | {:.0} | {what} |", middle(&times), middle(&cpu));
+        }
     }
     Ok(())
 }
@@ -299,44 +313,47 @@ fn written(parent: &Path, tasks: usize) -> Result<()> {
     Ok(())
 }
 
-/// Commits with and without another process that compacts.
+/// Commits beside another process that compacts a long log, and as many without it.
 fn commit(plan: &Plan, parent: &Path) -> Result<()> {
-    let (mut made, _) = Made::new(parent, "foldlog", plan.disk.0)?;
-    made.run(Role::Change(plan.commits))?;
-    head("one process commits buffered changes, µs", &["", "p50", "p99", "max", "compactions"]);
+    head(
+        "one process commits buffered changes while another compacts, µs",
+        &["", "commits", "p50", "p99", "max", "KiB of log gone"],
+    );
     let mut rows = Vec::new();
-    for beside in [false, true, false, true] {
-        let compactor = if beside { Some(start(&made.job(Role::Compact)?)?) } else { None };
-        let answer = made.run(Role::Commit(plan.commits));
-        let count = std::fs::read_to_string(made.path().join("compactions")).unwrap_or_else(|_| "0".into());
-        if let Some(mut compactor) = compactor {
-            let over = compactor.try_wait()?;
-            compactor.kill()?;
-            compactor.wait()?;
-            if let Some(status) = over {
-                return Err(format!("the compactor ended by itself: {status}").into());
-            }
+    for _ in 0..plan.rounds.min(3) {
+        let (mut made, _) = Made::new(parent, "foldlog", plan.disk.0)?;
+        made.run(Role::Tail(plan.disk.1))?;
+        let mut compactor = Running::start(&made.job(Role::Compact)?)?;
+        compactor.hear()?;
+        let mut writer = Running::start(&made.job(Role::Commit(usize::MAX))?)?;
+        writer.hear()?;
+        writer.tell();
+        compactor.tell();
+        let compacted = compactor.answer()?.compacted;
+        writer.tell();
+        let beside = writer.answer()?;
+        made.changes += beside.commits;
+        let mut writer = Running::start(&made.job(Role::Commit(beside.commits))?)?;
+        writer.hear()?;
+        writer.tell();
+        let alone = writer.answer()?;
+        made.changes += alone.commits;
+        made.run(Role::Open)?;
+        for (name, run, gone) in
+            [("alone", alone, "-".into()), ("beside a compaction", beside, (compacted >> 10).to_string())]
+        {
+            let at = |share| run.latencies.quantile(share) as f64 / 1e3;
+            let max = run.latencies.max() as f64 / 1e3;
+            println!("| {name} | {} | {:.2} | {:.2} | {max:.0} | {gone} |", run.commits, at(0.5), at(0.99));
+            rows.push((at(0.5), at(0.99)));
         }
-        let _ = std::fs::remove_file(made.path().join("compactions"));
-        let hist = answer?.latencies;
-        let at = |share| hist.quantile(share) as f64 / 1e3;
-        let name = if beside { "while another process snapshots and compacts" } else { "alone" };
-        println!(
-            "| {name} | {:.2} | {:.2} | {:.0} | {} |",
-            at(0.5),
-            at(0.99),
-            hist.max() as f64 / 1e3,
-            if beside { &count } else { "-" }
-        );
-        rows.push((beside, at(0.5), at(0.99)));
     }
-    let mean = |of: bool, look: fn(&(bool, f64, f64)) -> f64| {
-        let all: Vec<_> = rows.iter().filter(|row| row.0 == of).map(look).collect();
-        all.iter().sum::<f64>() / all.len() as f64
+    let ratio = |look: fn(&(f64, f64)) -> f64| {
+        median(&rows.chunks(2).map(|pair| look(&pair[1]) / look(&pair[0])).collect::<Vec<_>>())
+            .unwrap_or(f64::NAN)
     };
-    let ratio = |look: fn(&(bool, f64, f64)) -> f64| mean(true, look) / mean(false, look);
-    println!("\nRatio: p50 {:.2}, p99 {:.2}.", ratio(|row| row.1), ratio(|row| row.2));
-    made.run(Role::Open).map(drop)
+    println!("\nBeside ÷ alone: p50 {:.2}, p99 {:.2}.", ratio(|row| row.0), ratio(|row| row.1));
+    Ok(())
 }
 
 fn disk(plan: &Plan, parent: &Path, families: &[&str]) -> Result<()> {
