@@ -203,6 +203,22 @@ fn main() -> io::Result<()> {
     for (name, bytes) in [("zeros", &[0; 64][..]), ("ones", &[0xFF; 64]), ("counting", &counting)] {
         write("ctl_block", name, bytes)?;
     }
+    for (name, steps) in PROGRAMS {
+        write(
+            "fold_equiv",
+            name,
+            &steps.iter().flat_map(|(step, fields)| chosen(*step, 15, fields)).collect::<Vec<_>>(),
+        )?;
+    }
+    for (name, flags, edits) in SPOILED {
+        let edits = edits.iter().flat_map(|(place, at)| {
+            let value = if *place == 0 { &[9; 8][..] } else { &[0xFF; 8] };
+            chosen(*place, 3, &[at, value].concat())
+        });
+        // No bytes in the place of the whole file; then the edits and their end; no other length, and nothing behind.
+        let bytes: Vec<u8> = flags.iter().copied().chain([0]).chain(edits).chain([0, 0]).collect();
+        write("snapshot_open", name, &bytes)?;
+    }
     for (name, text) in ITEMS {
         write("item_patch", name, text.as_bytes())?;
     }
@@ -212,6 +228,98 @@ fn main() -> io::Result<()> {
     }
     Ok(())
 }
+
+/// As `arbitrary` reads one more element that is the `nth` of so many variants.
+fn chosen(nth: u32, of: u32, fields: &[u8]) -> Vec<u8> {
+    let chooses = u32::MAX / of * nth + u32::MAX / of / 2;
+    [&[1], &chooses.to_le_bytes()[..], fields].concat()
+}
+
+/// A step and its fields, as `fold_equiv` has them.
+type Program<'a> = &'a [(u32, &'a [u8])];
+
+const CREATE: u32 = 0;
+const PATCH: u32 = 1;
+const BURST: u32 = 2;
+const DELEGATE: u32 = 6;
+const COMPLETE: u32 = 7;
+const REMOVE: u32 = 8;
+const ATTACH: u32 = 9;
+const SNAPSHOT: (u32, &[u8]) = (11, &[]);
+const COMPACT: (u32, &[u8]) = (12, &[]);
+const KILLED: (u32, &[u8]) = (13, &[1]);
+const CLOSED: (u32, &[u8]) = (13, &[0]);
+const BACKUP: (u32, &[u8]) = (14, &[]);
+
+const PROGRAMS: [(&str, Program<'_>); 3] = [
+    (
+        "life",
+        &[
+            (CREATE, &[0, 0, 0]),
+            (CREATE, &[1, 1, 0, 0]),
+            (BURST, &[0, 90, 0]),
+            (BURST, &[0, 90, 1]),
+            SNAPSHOT,
+            (BURST, &[1, 90, 0]),
+            SNAPSHOT,
+            COMPACT,
+            BACKUP,
+            KILLED,
+            (BURST, &[0, 90, 1]),
+            SNAPSHOT,
+            COMPACT,
+            CLOSED,
+        ],
+    ),
+    (
+        "family",
+        &[
+            (CREATE, &[0, 0, 0]),
+            (DELEGATE, &[0, 1]),
+            SNAPSHOT,
+            (ATTACH, &[1]),
+            (BURST, &[0, 95, 0]),
+            (COMPLETE, &[1]),
+            (REMOVE, &[0, 1]),
+            (CREATE, &[1, 0, 1]),
+            (BURST, &[1, 95, 0]),
+            SNAPSHOT,
+            (BURST, &[1, 95, 0]),
+            SNAPSHOT,
+            COMPACT,
+            BACKUP,
+        ],
+    ),
+    (
+        "fields",
+        &[
+            (CREATE, &[0, 0, 0]),
+            (PATCH, &[0, 1, 3, 1, 0, 1, 2, 200, 2, 0, 1, 7]),
+            (PATCH, &[0, 1, 4, 1, 0, 0, 0]),
+            (BURST, &[0, 95, 0]),
+            SNAPSHOT,
+            (PATCH, &[0, 1, 3, 1, 0, 0, 1, 7]),
+            (BURST, &[0, 95, 0]),
+            SNAPSHOT,
+            COMPACT,
+            KILLED,
+        ],
+    ),
+];
+
+/// Which of the snapshots, whether alone, whether its checksums hold, whether by calls; and eight bytes in its header (place
+/// 0), anywhere (1) or before its end (2).
+type Spoiled<'a> = (&'a str, [u8; 4], &'a [(u32, &'a [u8])]);
+
+const SPOILED: [Spoiled<'_>; 7] = [
+    ("as-it-is", [0, 0, 0, 0], &[]),
+    ("header", [0, 1, 0, 0], &[(0, &[32])]),
+    ("row", [1, 1, 0, 1], &[(1, &[0, 6])]),
+    ("table", [0, 0, 0, 0], &[(2, &[4, 0])]),
+    ("header-mended", [0, 1, 1, 0], &[(0, &[12])]),
+    ("row-mended", [0, 1, 1, 1], &[(1, &[0, 6]), (1, &[0, 9])]),
+    ("directory-mended", [0, 1, 1, 0], &[(2, &[60, 0])]),
+];
 
 /// Items with a patch each, and values.
 const ITEMS: [(&str, &str); 4] = [
