@@ -81,6 +81,8 @@ pub(super) struct Writer {
     /// Whether a successor may have to be prepared before the next commit.
     pub(super) nearly_full: bool,
     pub(super) prepared: Option<super::rotate::Prepared>,
+    /// Whether this process has looked for what the dead have left.
+    pub(super) swept: bool,
     /// Whether whoever commits now waits for nothing: where something is to be synced or mended first, it gives up.
     pub(super) hurries: bool,
     pub(super) spare: Spare,
@@ -189,6 +191,7 @@ impl Log {
             tail: 0,
             nearly_full: true,
             prepared: None,
+            swept: false,
             hurries: false,
             spare: Spare::default(),
         };

@@ -24,6 +24,7 @@ use super::segment::{HEADER_LEN, SegmentHeader, SegmentName, SegmentState};
 use super::view::{Active, View};
 use super::{LogId, SegmentId, Seq};
 use crate::error::{Context as _, Error, ErrorKind, Result};
+use crate::session;
 use crate::vfs::threads::RwLockWriteGuard;
 use crate::vfs::{FileKind, Open, Vfs, write_full};
 
@@ -36,6 +37,9 @@ pub(super) struct Prepared {
     header: SegmentHeader,
     path: PathBuf,
 }
+
+/// What a segment is called until it has its name.
+const HALF_MADE: &str = ".new-";
 
 /// The release, as headers name it.
 pub(crate) fn writer_version() -> [u8; 16] {
@@ -106,6 +110,9 @@ impl Log {
         if writer.prepared.as_ref().is_some_and(|prepared| prepared.header.ordinal_a == ordinal) {
             return;
         }
+        if !std::mem::replace(&mut writer.swept, true) {
+            self.sweep_half_made();
+        }
         match self.prepare(ordinal) {
             Ok(prepared) => writer.prepared = Some(prepared),
             // The active segment grows beyond its size until there is room again.
@@ -130,11 +137,34 @@ impl Log {
         let dir = self.paths.log();
         let id = new_segment_id(&*self.vfs).context("draw a segment id for", &dir)?;
         let header = plain_header(self.meta.log_id, id, ordinal, self.vfs.now());
-        let temporary = dir.join(format!(".new-{id}"));
+        let temporary = dir.join(format!("{HALF_MADE}{id}"));
         let path = self.paths.segment(&header.file_name());
         // Durable, name and all, before any Seal names it: a Seal without its successor is damage.
         publish(&*self.vfs, &temporary, &path, &header.encode())?;
         Ok(Prepared { header, path })
+    }
+
+    /// Removes segments under temporary names that the dead have left, if nobody else lives who could be making one. This process
+    /// makes them only under the mutex of its writer, which is held. What cannot be told or removed stays for the next.
+    fn sweep_half_made(&self) {
+        let dir = self.paths.log();
+        let Some(session) = &self.session else { return };
+        // Listed before the look at the sessions: whoever made one of these had its session by then.
+        let entries = self.vfs.list(&dir).unwrap_or_default();
+        let mut found = entries
+            .iter()
+            .filter(|entry| entry.kind == FileKind::File && entry.name.starts_with(HALF_MADE))
+            .peekable();
+        if found.peek().is_none() {
+            return;
+        }
+        let Ok(live) = session::live(&*self.vfs, &self.sessions, session::Probe::Look) else { return };
+        if live.iter().any(|other| other.session != session.id()) || !session.stands() {
+            return;
+        }
+        for entry in found {
+            let _ = self.vfs.unlink(&dir.join(&entry.name));
+        }
     }
 
     /// At close: a successor that this handle prepared, and that no Seal of its names, would be of use to nobody.

@@ -189,8 +189,17 @@ pub fn find(vfs: &dyn Vfs, dir: &Path, session: u64, probe: Probe) -> Result<(Li
     Ok((Liveness::Unknown, None))
 }
 
+/// Whether an info is of a session that has no lock file any more, under none of its names. It was under the first of them
+/// before there was an info, and goes from one to the next, never back: looked for in that order it cannot slip by.
+fn is_nobodys(vfs: &dyn Vfs, dir: &Path, name: &str) -> bool {
+    let names = [format!(".new-{name}"), format!("{name}.lock"), format!("{name}.dead")];
+    names
+        .iter()
+        .all(|name| matches!(vfs.stat(&dir.join(name)), Err(e) if e.kind() == std::io::ErrorKind::NotFound))
+}
+
 /// Removes what dead sessions have left, but for those that must be kept because something is still theirs; of those whose
-/// info cannot be read nobody knows. Returns how many went.
+/// info cannot be read nobody knows. An info whose lock file has gone says nothing to anybody, and goes too. Returns how many went.
 ///
 /// # Errors
 /// System errors; what was removed before stays so.
@@ -206,6 +215,9 @@ pub fn sweep(vfs: &dyn Vfs, dir: &Path, mut keep: impl FnMut(Option<&Info>) -> b
             "lock" => look_once(vfs, dir, name, Probe::MarkDead).is_ok_and(|lock| lock == Lock::Free),
             _ => false,
         };
+        if end == "info" && is_nobodys(vfs, dir, name) {
+            swept += usize::from(vfs.unlink(&dir.join(&entry.name)).is_ok());
+        }
         if !is_dead || keep(try_read_info(vfs, dir, name).as_ref()) {
             continue;
         }

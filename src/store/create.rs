@@ -34,6 +34,9 @@ const LOCKS: [&str; 1] = ["BIND"];
 /// Lock targets of a workspace.
 const WORKSPACE_LOCKS: [&str; 4] = ["LOCK", "SYNC0", "SYNC1", "COMPACT"];
 
+/// What a workspace's folder is called until it is whole.
+const HALF_MADE: &str = ".new-";
+
 /// Stands in a copy of a store that is being made: first of all, and it goes last, behind META.
 pub(super) const UNFINISHED: &str = "UNFINISHED";
 
@@ -250,13 +253,14 @@ pub(super) fn workspace(
     // Whoever made the store may have been killed before META's name was durable, and a workspace without it is damage.
     vfs.sync_dir(root).context("sync", root)?;
     let dir = root.join("workspaces");
+    sweep_half_made(vfs, &dir);
     let name = place::folder_name(binding);
     let mut random = [0; 24];
     vfs.random(&mut random).context("draw ids for", &dir)?;
     let (log_id, tail) =
         random.split_first_chunk::<16>().map_or(([0; 16], &[][..]), |(id, tail)| (*id, tail));
     let suffix: String = tail.iter().map(|b| format!("{b:02x}")).collect();
-    let temporary = dir.join(format!(".new-{suffix}"));
+    let temporary = dir.join(format!("{HALF_MADE}{suffix}"));
     let built = complete_folder(vfs, &temporary, LogId(log_id), binding).and_then(|()| {
         match vfs.rename(&temporary, &dir.join(&name), Existing::Keep) {
             Ok(()) => settle_name(vfs, &dir, &dir.join(&name).join("META")).map(|()| true),
@@ -293,6 +297,16 @@ fn complete_folder(vfs: &dyn Vfs, dir: &Path, log_id: LogId, binding: &Binding) 
         vfs.sync_dir(folder).context("sync", folder)?;
     }
     Ok(())
+}
+
+/// Removes what the dead have left of workspaces that they were making. BIND is held, as it is by whoever makes one, so
+/// nobody is at any of them. What cannot be removed stays for the next.
+fn sweep_half_made(vfs: &dyn Vfs, dir: &Path) {
+    for entry in vfs.list(dir).unwrap_or_default() {
+        if entry.kind == FileKind::Dir && entry.name.starts_with(HALF_MADE) {
+            throw_away(vfs, &dir.join(&entry.name));
+        }
+    }
 }
 
 /// Removes a folder that never became a workspace: only files and folders that [`complete_folder`] makes.

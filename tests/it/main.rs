@@ -36,6 +36,7 @@ mod documents;
 #[expect(unreachable_pub, reason = "it is a module of a library there")]
 mod event_json;
 mod hooked;
+mod idle;
 mod keep_lock;
 mod layers;
 mod legacy_folders;

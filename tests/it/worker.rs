@@ -60,6 +60,7 @@ fn role(name: &str) -> Option<fn(&mut Stage)> {
         ("stepper", crate::process_compact::stepper),
         ("compactor", crate::process_compact::compactor),
         ("watcher", crate::process_compact::watcher),
+        ("idler", crate::idle::idler),
         ("actor", actor),
     ];
     #[cfg(target_os = "linux")]
