@@ -24,7 +24,7 @@ use crate::snapshots::{create, find, hash, id, open_with, options, replayed, sna
 use crate::worker::BOUND;
 
 fn on_disk(dir: &Path, options: Options) -> (Store, Tasks) {
-    let store = Store::open(dir, TaskStore::options(options.snapshot_after(20_000))).unwrap();
+    let store = Store::open(dir, TaskStore::options(options)).unwrap();
     let tasks = TaskStore::of(store.clone()).home(&Place::None).unwrap();
     (store, tasks)
 }
@@ -32,7 +32,7 @@ fn on_disk(dir: &Path, options: Options) -> (Store, Tasks) {
 #[test]
 fn what_comes_to_nothing_in_the_background_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let (_store, tasks) = on_disk(dir.path(), Options::default());
+    let (_store, tasks) = on_disk(dir.path(), Options::default().snapshot_after(20_000));
     let folder = tasks.workspace().log().paths().snapshots();
     // Something else has the folder's name.
     std::fs::write(&folder, "in the way").unwrap();
@@ -53,14 +53,15 @@ fn what_comes_to_nothing_in_the_background_is_told() {
 #[test]
 fn nothing_is_at_work_for_a_log_that_was_closed() {
     let dir = tempfile::tempdir().unwrap();
-    for round in 0..5 {
+    for round in 0..2 {
         // Goes with the log: the housekeeping thread may be the last that has it.
         let (token, began) = (Arc::new(()), Instant::now());
         let there = Arc::downgrade(&token);
-        let options = Options::default().on_event(move |_| drop(Arc::clone(&token)));
+        // So much that the thread is still at work when the last is committed.
+        let options = Options::default().snapshot_after(3 << 20).on_event(move |_| drop(Arc::clone(&token)));
         let (store, tasks) = on_disk(dir.path(), options);
         let folder = tasks.workspace().log().paths().snapshots();
-        create(&tasks, round * 400, round * 400 + 400, 100);
+        create(&tasks, round * 3000, round * 3000 + 3000, 1000);
         drop((tasks, store));
         while there.strong_count() > 0 {
             assert!(began.elapsed() < BOUND, "the log is not gone");
