@@ -236,6 +236,26 @@ fn whoever_has_a_snapshot_in_use_is_waited_for_by_a_later_call() {
 }
 
 #[test]
+fn snapshot_that_is_in_use_and_no_longer_kept_is_known_too() {
+    let machine = SimMachine::new(Profile::Linux, 12);
+    let tasks = spread(&machine);
+    let reader = open_with(&machine.process("reader"), options().read_only(true)).unwrap();
+    let used = reader.read(|state, _| state.snapshot().map(Path::to_path_buf)).unwrap().unwrap();
+    let still = reader.view(Consistency::Latest).unwrap();
+    for _ in 0..3 {
+        noise(&tasks, 20);
+        let _ = tasks.workspace().snapshot().unwrap().unwrap();
+    }
+    assert!(!files(&machine.disk()).contains(&used), "two newer ones are kept");
+    let receipt = purge(&tasks, "leaky");
+    let name = used.file_name().unwrap().to_string_lossy().into_owned();
+    let pending = receipt.pending.iter().any(|file| file.path.to_string_lossy().contains(&name));
+    assert!(pending, "{receipt:?}");
+    drop((still, reader));
+    check_gone(&machine, &tasks, &purge(&tasks, "leaky"));
+}
+
+#[test]
 fn holder_that_is_killed_holds_nothing() {
     let machine = SimMachine::new(Profile::Linux, 4);
     let tasks = spread(&machine);

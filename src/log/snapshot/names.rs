@@ -85,6 +85,13 @@ fn spent(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<(SnapshotName, PathBuf)>> {
     Ok(entries.iter().filter_map(|entry| Some((name(entry)?, dir.join(&entry.name)))).collect())
 }
 
+/// What a snapshot is called that nobody goes by any more.
+fn spent_name(path: &std::path::Path) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(SPENT);
+    name.into()
+}
+
 /// What was left of those that somebody had begun to write. COMPACT is held: whoever it was is dead.
 pub(in crate::log) fn unfinished(vfs: &dyn Vfs, paths: &Paths) -> Result<Vec<PathBuf>> {
     Ok(list(vfs, paths)?.1)
@@ -96,9 +103,7 @@ pub(in crate::log) fn spend_all(vfs: &dyn Vfs, paths: &Paths) -> Result<()> {
     let dir = paths.snapshots();
     let (all, _) = list(vfs, paths)?;
     for path in all.iter().map(|name| dir.join(name.to_string())) {
-        let mut gone = path.clone().into_os_string();
-        gone.push(SPENT);
-        vfs.rename(&path, gone.as_ref(), Existing::Replace).context("set aside", &path)?;
+        vfs.rename(&path, &spent_name(&path), Existing::Replace).context("set aside", &path)?;
     }
     if all.is_empty() { Ok(()) } else { vfs.sync_dir(&dir).context("sync", &dir) }
 }
@@ -168,9 +173,9 @@ pub(super) fn remove_older(vfs: &dyn Vfs, paths: &Paths, log: LogId) -> Result<(
         let is_known = file::header_of(vfs, &path).is_some();
         let stays =
             kept.iter().any(|(known, _)| *known == name) || !is_known && last.is_none_or(|last| name > last);
-        if !stays {
-            // Where others have it mapped, Windows refuses: then it goes after a later one.
-            let _ = vfs.unlink(&path);
+        // A file that somebody has in use stays where it can be found, and goes after a later one: purge must know of it.
+        if !stays && !remove_unused(vfs, &path) {
+            let _ = vfs.rename(&path, &spent_name(&path), Existing::Replace);
         }
     }
     Ok(())
