@@ -62,13 +62,17 @@ pub(crate) fn stepper(stage: &mut Stage) {
     stage.say("done");
 }
 
-/// Role: compacts again and again, until it is told to stop. Arguments: root.
+/// Role: compacts again and again, and says how far it is, until it is killed. Arguments: root.
 pub(crate) fn compactor(stage: &mut Stage) {
     let tasks = open(&stage.path(0), options().label("compactor"));
     let mut made = 0;
     loop {
+        let mut progress = |done: u64, total: u64| {
+            stage.say(&format!("tenth {}", done * 10 / total.max(1)));
+            ControlFlow::Continue(())
+        };
         // Its writers' background threads may be at it.
-        if let Some(report) = tasks.workspace().compact(&mut |_, _| ControlFlow::Continue(())).unwrap() {
+        if let Some(report) = tasks.workspace().compact(&mut progress).unwrap() {
             made += 1;
             stage.say(&format!("compacted {made} {}", report.dropped));
         }
@@ -109,6 +113,8 @@ fn killed_compactions_and_writers_lose_nothing_and_readers_go_on() {
     let mut compactor = Worker::start("compactor", &[&path]);
     let readers: Vec<Worker> = (0..READERS).map(|_| Worker::start("watcher", &[&path])).collect();
     let (mut compactions, mut kills, mut looks) = (0_u64, 0, 0);
+    // The compactor is killed midway: where the next one that begins is so far.
+    let (mut doomed, mut midway) = (Some(dice.below(10)), 0);
     // Each writer is killed so often, at places of its way that the dice say.
     let mut deaths: Vec<Vec<u64>> = (0..WRITERS)
         .map(|_| (1..=KILLS).map(|nth| count * nth / (KILLS + 1) - dice.below(count / 10)).collect())
@@ -138,10 +144,18 @@ fn killed_compactions_and_writers_lose_nothing_and_readers_go_on() {
             Some(line) if line.starts_with("compacted") => {
                 compactions += 1;
                 if compactions % 3 == 0 {
-                    compactor.kill();
-                    kills += 1;
-                    compactor = Worker::start("compactor", &[&path]);
+                    doomed = Some(dice.below(10));
                 }
+            }
+            Some(line)
+                if line.strip_prefix("tenth ").is_some_and(|n| {
+                    let tenth: u64 = n.parse().unwrap();
+                    doomed.is_some_and(|doomed| tenth >= doomed)
+                }) =>
+            {
+                compactor.kill();
+                (doomed, midway, kills) = (None, midway + 1, kills + 1);
+                compactor = Worker::start("compactor", &[&path]);
             }
             _ => std::thread::yield_now(),
         }
@@ -161,9 +175,12 @@ fn killed_compactions_and_writers_lose_nothing_and_readers_go_on() {
     let plain = open(&root, options().read_only(true).recovery(Recovery::Salvage));
     assert_eq!(hash(&plain), hash(&tasks), "seed {seed}");
     assert_eq!(tasks.workspace().health().status, Health::Healthy);
-    println!("{compactions} compactions, {kills} kills, {looks} reports of readers, {:?}", began.elapsed());
+    println!(
+        "{compactions} compactions, {kills} kills, {midway} of them midway, {looks} reports of readers, {:?}",
+        began.elapsed()
+    );
     assert!(
-        compactions > 2 && kills > 2 && looks > 0,
-        "{compactions} {kills} {looks}: too tame, seed {seed}"
+        compactions > 2 && kills > 2 && midway > 0 && looks > 0,
+        "{compactions} {kills} {midway} {looks}: too tame, seed {seed}"
     );
 }
