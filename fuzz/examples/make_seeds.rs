@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::{fs, io};
 
-use foldlog::event::{Cause, Event, Fence, Field, Imported, Item, Patch, Retention, Status, StatusTable, TaskId, Value};
+use foldlog::event::{
+    Cause, Event, Fence, Field, Imported, Item, Patch, Retention, Status, StatusTable, TaskId, Value,
+};
 use foldlog::log::control_frame::{Control, RecoveryMark, Seal};
 use foldlog::log::envelope::{Envelope, KeyKind, Operation, Preamble};
 use foldlog::log::format::LAG_NONE;
