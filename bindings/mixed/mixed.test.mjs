@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { openStore } from '../node/lib/index.mjs'
 import { Lines, WORKERS, cli, contend, folder } from '../node/test/harness.mjs'
 import { lines } from '../node/test/lines.mjs'
 
@@ -58,6 +59,50 @@ test('all of them at once, and each is killed in its commits: the others go on, 
     for (const at of LANGUAGES.keys()) assert.deepEqual([item[`${language}-${at}`], item[`after-${language}-${at}`]], [19, 1])
   }
   await closed(looks)
+})
+
+test('readers of other languages keep what they see, and miss no commit, through ten compactions', async (t) => {
+  const path = folder()
+  const store = await openStore(path, { segmentSize: 8 << 10, label: 'writer' })
+  const workspace = await store.workspace('key:shared')
+  const { tasks, documents } = workspace
+  const ids = ['a', 'b', 'c', 'd', 'e']
+  for (const id of ids) await tasks.create({ id, task: `task ${id}`, tokensIn: 0, ts: 0 })
+  await documents.put('settings', { round: -1 })
+  const readers = { node: await opened('node', path), python: await opened('python', path) }
+  t.after(() => Promise.all(Object.values(readers).map((worker) => worker.kill())))
+  const ask = (request) => Promise.all(Object.values(readers).map((worker) => worker.ask(request)))
+  await ask({ do: 'listen' })
+  let [compactions, step] = [0, 0]
+  for (let round = 0; compactions < 10; round++) {
+    assert.ok(round < 60, `${compactions} compactions in ${round} rounds`)
+    let last
+    for (let n = 0; n < 100; n++) {
+      step += 1
+      const set = { tokensIn: step, ts: step, ...(n % 25 === 0 ? { mode: `mode ${step}` } : {}) }
+      last = await tasks.patch(ids[step % ids.length], { set }, { durability: 'buffered' })
+    }
+    last = await documents.put('settings', { round }, { durability: 'buffered' })
+    // They are in the middle of the log while it is written anew.
+    const hearing = ask({ do: 'hear', count: 101 })
+    const { segments } = await workspace.compact()
+    if (segments > 0) compactions += 1
+    for (const { ok } of await hearing) assert.deepEqual(ok, { last: last.seq, changes: 101 })
+    const mine = ids.map((id) => tasks.get(id)).map(({ item, revision }) => ({ item, revision }))
+    for (const { ok } of await ask({ do: 'all', document: 'settings' })) {
+      assert.deepEqual(ok, { tasks: mine, value: { round } }, `after ${compactions} compactions`)
+    }
+  }
+  for (const answer of await ask({ do: 'beginning' })) assert.equal(answer.error, 'trimmed')
+  // Who opens now, in whatever language, sees the same.
+  for (const language of LANGUAGES) {
+    const worker = await opened(language, path)
+    const { item, revision } = (await worker.ask({ do: 'get', id: 'c' })).ok
+    assert.deepEqual([item.tokensIn, revision], [tasks.get('c').item.tokensIn, tasks.get('c').revision], language)
+    await closed(worker)
+  }
+  await Promise.all(Object.values(readers).map(closed))
+  await store.close()
 })
 
 /** `foldlog pipe`, whose lines are written and read as texts: no parser of ours comes near a value. */

@@ -5,7 +5,7 @@ import sys
 
 import foldlog
 
-store = workspace = None
+store = workspace = heard = None
 
 
 def opened(told):
@@ -34,7 +34,39 @@ def endless(told):
         print(json.dumps({"acknowledged": n}), flush=True)
 
 
+def everything(told):
+    tasks = sorted(workspace.tasks, key=lambda task: task.item["id"])
+    document = workspace.documents.get(told["document"])
+    return {"tasks": [{"item": task.item, "revision": task.revision} for task in tasks],
+            "value": None if document is None else document.value}
+
+
+def listen(_):
+    global heard
+    heard = workspace.subscribe("now")
+    return {}
+
+
+def hear(told):
+    last = changes = 0
+    for _ in range(told["count"]):
+        commit = next(one for one in heard if isinstance(one, foldlog.Commit))
+        last = commit.first
+        changes += len(commit.changes) + len(commit.documents)
+    return {"last": last, "changes": changes}
+
+
+def beginning(_):
+    with workspace.subscribe("start") as changes:
+        next(changes)
+    return {}
+
+
 ACTS = {
+    "all": everything,
+    "listen": listen,
+    "hear": hear,
+    "beginning": beginning,
     "open": opened,
     "create": lambda told: {"revision": workspace.tasks.create(told["item"]).revisions[told["item"]["id"]]},
     "patch": patch,

@@ -268,7 +268,8 @@ impl Tasks {
         self.read(|_, index| index.totals(id))
     }
 
-    /// All changes of a task that are still in the log, oldest first. Reads the log from its beginning.
+    /// All changes of a task that are still in the log, oldest first. Reads the log from its beginning. Up to the log's
+    /// [horizon](Log::horizon()) some may be gone, each overwritten by a later one.
     ///
     /// # Errors
     /// [`ErrorKind::NoTask`] if there never was one; as [`Log::replay`].

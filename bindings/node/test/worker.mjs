@@ -6,12 +6,17 @@
 //   {"do":"get","id"}                                   {"ok":{"item","revision"}} | {"ok":null}
 //   {"do":"attach","id"}                               {"ok":{"fence"}}
 //   {"do":"text","id"}                                  {"ok":TEXT}
+//   {"do":"all","document":NAME}                        {"ok":{"tasks":[{"item","revision"}],"value"}}, by id
+//   {"do":"listen"}                                     {"ok":{}}: from here on
+//   {"do":"hear","count"}                               {"ok":{"last":SEQ,"changes":N}}: so many commits, waited for
+//   {"do":"beginning"}                                  {"error":"trimmed"} where the beginning of the log is gone
 //   {"do":"close"}                                      {"ok":{}}
 import { openStore } from '../lib/index.mjs'
 import { serve } from './lines.mjs'
 
 let store
 let workspace
+let heard
 const acts = {
   async open({ store: path }) {
     store = await openStore(path, { label: 'worker' })
@@ -50,7 +55,31 @@ const acts = {
       if (n % 50 === 0) await new Promise((resolve) => setImmediate(resolve))
     }
   },
+  async all({ document }) {
+    const tasks = workspace.tasks.getAll().map(({ item, revision }) => ({ item, revision }))
+    tasks.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+    return { tasks, value: (await workspace.documents.get(document))?.value ?? null }
+  },
+  listen() {
+    heard = workspace.subscribe({ from: 'now' })
+    return {}
+  },
+  async hear({ count }) {
+    let [last, changes] = [0, 0]
+    while (count > 0) {
+      const { value } = await heard.next()
+      if (value.kind !== 'commit') continue
+      count -= 1
+      last = value.commit.first
+      changes += value.commit.changes.length + (value.commit.documents?.length ?? 0)
+    }
+    return { last, changes }
+  },
+  async beginning() {
+    for await (const _ of workspace.subscribe({ from: 'start' })) return {}
+  },
   async close() {
+    await heard?.return()
     await store.close()
     return {}
   },

@@ -99,6 +99,23 @@ impl Log {
         self.compactor().run(Worth::AnyByte, progress)
     }
 
+    /// The last event up to which compaction has looked: up to it, events that later ones have overwritten may be gone. 0 = none is.
+    ///
+    /// # Errors
+    /// System errors.
+    pub fn horizon(&self) -> Result<Seq> {
+        let dir = self.paths.log();
+        let entries = self.vfs.list(&dir).context("list", &dir)?;
+        let names = entries.iter().filter_map(|entry| SegmentName::parse(&entry.name));
+        let headers = names.filter(|name| name.generation > 0).filter_map(|name| {
+            // One that is gone by now, or cannot be read, is missed by whoever reads the log.
+            let header = read_header(&*self.vfs, &self.paths.segment(&name)).ok()?;
+            (header.log_id == self.meta.log_id && header.state == SegmentState::Live)
+                .then_some(header.horizon)
+        });
+        Ok(Seq(headers.max().unwrap_or(0)))
+    }
+
     /// Refuses what only somebody can do who has read the log to its end, and understands it.
     pub(super) fn check_compactable(&self, what: &'static str) -> Result<()> {
         let view = self.view.read();

@@ -33,7 +33,13 @@ pub(crate) fn run(global: &Global, verb: &History, out: &mut Out) -> Result<Exit
         if found.len() > 1 && !out.json {
             out.line(&format!("workspace {}", home.workspace().name()))?;
         }
-        for change in home.history(&id)? {
+        let changes = home.history(&id)?;
+        // Behind that: what is compacted meanwhile may have been read either way.
+        let horizon = home.workspace().log().horizon()?;
+        if changes.first().is_some_and(|first| first.seq <= horizon) {
+            out.talk(&format!("up to event {horizon} changes that later ones have overwritten may be gone"));
+        }
+        for change in changes {
             if out.json {
                 out.line(&history::change(home, &change)?)?;
             } else {

@@ -126,6 +126,8 @@ fn what_is_kept_is_said_shown_and_kept_to() {
     fixture.run(&["compact"]).ends(0);
     let left = history();
     assert!((51..before / 2).contains(&left), "{left} of {before}");
+    let told = fixture.look(&["history", "b"]).ends(0);
+    assert!(told.err.contains("changes that later ones have overwritten may be gone"), "{}", told.err);
     run(&["retention", "--none"]).ends(0);
     assert_eq!(
         (shown()["workspace"].clone(), shown()["tasks"]["b"]["count"].clone()),
