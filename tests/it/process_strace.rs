@@ -247,7 +247,7 @@ fn interrupted_calls_are_repeated() {
 #[test]
 fn no_descriptors_is_an_error_and_no_more() {
     let mut hit = 0;
-    each("openat", "error=EMFILE", 2, |root, lines, what| {
+    each("openat", "error=EMFILE", 1, |root, lines, what| {
         let (acked, codes) = outcome(lines);
         hit += usize::from(!codes.is_empty());
         assert!(codes.iter().all(|code| code == "io"), "{what}: {lines:?}");

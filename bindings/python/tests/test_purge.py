@@ -13,7 +13,7 @@ def holding(root):
 
 
 def stepped(root):
-    store = foldlog.open(root, segment_size=8 << 10)
+    store = foldlog.open_store(root, segment_size=8 << 10)
     workspace = store.workspace("key:w")
     workspace.tasks.create({"id": "leaky", "task": SECRET, "tokensIn": 0})
     workspace.tasks.create({"id": "kept", "tokensIn": 0})
