@@ -219,10 +219,11 @@ impl Log {
     /// removed. COMPACT is held.
     fn remove_leftovers(&self) -> Result<Vec<PathBuf>> {
         let all = self.all_sealed(&self.compactor())?;
+        // Others may end the active segment at any time: what lies behind these is nobody's to judge.
+        let judged = all.last().map_or(0, |last| last.header.ordinal_b);
         let mut writer = self.writer.lock();
         let (held, view, _) =
             self.enter(&mut writer, self.settings.lock_timeout).map_err(|e| self.name_holder(e))?;
-        let Some(active) = view.active.clone() else { return Ok(Vec::new()) };
         drop(view);
         let dir = self.paths.log();
         let mut going = Vec::new();
@@ -230,9 +231,7 @@ impl Log {
             let path = dir.join(&entry.name);
             match SegmentName::parse(&entry.name) {
                 Some(name) => {
-                    let is_part = path == active.path || all.iter().any(|segment| segment.path == path);
-                    // What lies behind the active one is prepared, and has nothing in it.
-                    if !is_part && name.ordinal_b <= active.header.ordinal_b {
+                    if name.ordinal_b <= judged && all.iter().all(|segment| segment.path != path) {
                         going.push(path);
                     }
                 }

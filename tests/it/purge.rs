@@ -352,6 +352,39 @@ fn blob_that_is_named_again_meanwhile_stays() {
 }
 
 #[test]
+fn segments_that_others_fill_meanwhile_stay() {
+    let last = 150_i64;
+    let filled = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&filled);
+    let calls = before_any_call(
+        |late| drop(late.purge(&[id("leaky")], false, &mut |_, _| ControlFlow::Continue(()))),
+        move |machine| {
+            let tasks = open_with(&machine.process("filler"), options().lock_timeout(PATIENCE)).unwrap();
+            let fill = |n: i64| {
+                let patch =
+                    Patch::new().set(Field::of("n"), n).set(Field::of("filler"), "x".repeat(80).as_str());
+                tasks.patch(&id("other"), patch, Durability::Buffered).is_ok()
+            };
+            (0..last).take_while(|n| fill(*n)).last()
+        },
+        move |machine, acknowledged, nth| {
+            if acknowledged == Some(last - 1) {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+            let next = open(machine);
+            let other = next.get("other").unwrap().unwrap();
+            let found = other.task.item.get(&Field::of("n")).and_then(Value::as_u64);
+            let least = acknowledged.map_or(-1, |n| n);
+            let found = found.map_or(-1, |n| i64::try_from(n).unwrap());
+            assert!(found >= least, "before call {nth}: {found}, and {least} was acknowledged");
+            check_gone(machine, &next, &purge(&next, "leaky"));
+        },
+    );
+    let filled = filled.load(Ordering::Relaxed);
+    assert!(calls > 100 && filled > 20, "{filled} of {calls}");
+}
+
+#[test]
 fn whoever_stands_behind_it_lets_go_of_its_snapshot_too() {
     let machine = SimMachine::new(Profile::Linux, 5);
     let tasks = spread(&machine);

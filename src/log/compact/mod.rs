@@ -173,6 +173,8 @@ impl Compactor {
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let Some(_compacting) = compact.try_acquire()? else { return Ok(None) };
         self.sweep_replaced()?;
+        // Those that were in use when they were to go.
+        let _ = snapshot::remove_spent(&*self.vfs, &self.paths);
         let Some(limit) = snapshot::oldest_ordinal(&*self.vfs, &self.paths, self.log)? else {
             return Ok(None);
         };
