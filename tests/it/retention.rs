@@ -155,6 +155,19 @@ fn what_is_pinned_stays_whatever_is_said_and_is_forgotten_with_its_task() {
 }
 
 #[test]
+fn less_may_be_kept_of_what_was_compacted_before() {
+    let machine = SimMachine::new(Profile::Linux, 22);
+    let tasks = worked(&machine);
+    let _ = tasks.set_retention(Some(&id(1)), Some(Retention::KeepAll), Durability::Buffered).unwrap();
+    let first = compact(&tasks).unwrap();
+    assert!(histories(&tasks)[1] > 100 && first.dropped > 100);
+    let _ = tasks.set_retention(Some(&id(1)), limits(None, Some(3), None), Durability::Buffered).unwrap();
+    let again = compact(&tasks).expect("much may go by now, and nothing of it is new");
+    assert!(again.dropped > 50 && histories(&tasks)[1] < 30, "{again:?}");
+    assert_eq!(hash(&tasks), hash(&replayed(&machine)));
+}
+
+#[test]
 fn one_commit_may_say_it_twice() {
     let machine = SimMachine::new(Profile::Linux, 21);
     let tasks = worked(&machine);

@@ -182,14 +182,26 @@ impl Compactor {
             return Ok(None);
         }
         let all = self.sealed_below(limit)?;
-        let Some((first, count)) = run_of(&all) else { return Ok(None) };
-        let report = self.rewrite(&all, (first, count), &Purged::default(), worth, progress)?;
-        if report.is_none()
-            && let Some(last) = all.get(first + count - 1)
-        {
-            self.in_vain.store(last.header.ordinal_b, Ordering::Relaxed);
+        if let Some((first, count)) = run_of(&all) {
+            let report = self.rewrite(&all, (first, count), &Purged::default(), worth, progress)?;
+            if report.is_some() {
+                return Ok(report);
+            }
+            if let Some(last) = all.get(first + count - 1) {
+                self.in_vain.store(last.header.ordinal_b, Ordering::Relaxed);
+            }
         }
-        Ok(report)
+        if worth == Worth::ItsWhile {
+            return Ok(None);
+        }
+        // What was written anew before may have much to drop by now: less history may be kept than was then.
+        for run in runs(&all) {
+            let report = self.rewrite(&all, run, &Purged::default(), Worth::ItsWhile, progress)?;
+            if report.is_some() {
+                return Ok(report);
+            }
+        }
+        Ok(None)
     }
 
     /// Whether it is worth reading the segments: by their names and lengths alone, and by what was read in vain before.
@@ -537,6 +549,23 @@ fn run_of(all: &[impl Stretch]) -> Option<(usize, usize)> {
         }
     }
     None
+}
+
+/// All of them, in runs that may be written anew at a time.
+fn runs(all: &[impl Stretch]) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    let mut len = 0;
+    for (at, segment) in all.iter().enumerate() {
+        match runs.last_mut() {
+            Some((_, count)) if len + segment.len() <= RUN_MAX => *count += 1,
+            _ => {
+                runs.push((at, 1));
+                len = 0;
+            }
+        }
+        len += segment.len();
+    }
+    runs
 }
 
 fn read_header(vfs: &dyn Vfs, path: &Path) -> Result<SegmentHeader> {
