@@ -12,7 +12,7 @@ const SECRET = 'correct horse battery staple'
 /** Every file below a folder that holds the secret. */
 function holding(dir) {
   const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
-  return files.map((entry) => join(entry.parentPath, entry.name)).filter((path) => readFileSync(path).includes(SECRET.slice(3, 20)))
+  return files.map((entry) => join(entry.parentPath ?? entry.path, entry.name)).filter((path) => readFileSync(path).includes(SECRET.slice(3, 20)))
 }
 
 async function stepped(dir) {

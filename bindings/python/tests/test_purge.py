@@ -29,7 +29,7 @@ def test_no_file_holds_what_was_purged(tmp_path):
     tasks = workspace.tasks
     store.backup(tmp_path / "backup", link=False)
     assert tasks.plan_purge("leaky")["tasks"] == ["leaky"]
-    assert tasks["leaky"]["task"] == SECRET, "a plan changes nothing"
+    assert tasks["leaky"].item["task"] == SECRET, "a plan changes nothing"
     assert len(holding(root)) >= 2
     receipt = tasks.purge(["leaky"])
     assert (receipt["pending"], len(receipt["blobs"]), len(receipt["backups"])) == ([], 1, 1)
@@ -38,7 +38,7 @@ def test_no_file_holds_what_was_purged(tmp_path):
     assert tasks.get("leaky") is None
     with pytest.raises(foldlog.TaskDeletedError):
         tasks.patch("leaky", set={"mode": "x"})
-    assert tasks["kept"]["tokensIn"] == 299
+    assert tasks["kept"].item["tokensIn"] == 299
     with pytest.raises(foldlog.FoldlogError, match="nobody"):
         tasks.purge("nobody")
     store.close()
