@@ -6,7 +6,8 @@ use std::time::Duration;
 ///
 /// History are the events whose every effect later ones have overwritten; state never goes, whatever is set. A limit says
 /// how far history reaches at most: an event of it stays for as long as every limit that is given lets it. Where nothing is
-/// set, none of it is kept. Limits are kept to when [compaction](crate::log::Log::compact()) comes by, not before.
+/// set, none of it is kept. Limits are kept to when [compaction](crate::log::Log::compact()) comes by, not before, and count what
+/// is written anew together: of a long log that is a stretch of it, up to 64 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Retention {
     /// All of it.

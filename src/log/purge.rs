@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::blobs::BlobId;
 use super::compact::{CompactProgress, Compactor, Purged, Sealed, Worth};
-use super::engine::Log;
+use super::engine::{Log, Writer};
 use super::envelope::{Envelope, Key};
 use super::format::EVENT_ELIDED;
 use super::lock::{LockFile, Rank};
@@ -79,6 +79,8 @@ impl Log {
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let compacting = compact.acquire(patience).map_err(|e| self.name_holder(e))?;
         self.end_segment_with(behind)?;
+        // What others set aside from here on lies behind it.
+        let set_aside = self.quarantined_by_now()?;
         // They end in segments that are about to be replaced.
         snapshot::spend_all(&*self.vfs, &self.paths)?;
         let mut report = PurgeReport::default();
@@ -88,14 +90,16 @@ impl Log {
             self.remove_all(&self.paths.snapshots(), snapshot::unfinished(&*self.vfs, &self.paths)?)?.1,
         );
         // This process's own view may stand on one of them.
-        let findings = self.rebuild(&mut self.view.write())?;
-        findings.into_iter().for_each(|finding| self.note(finding));
+        self.leave_snapshots(&mut self.writer.lock())?;
         let (gone, in_use) = snapshot::remove_spent(&*self.vfs, &self.paths)?;
         report.snapshots = gone;
         kept.extend(in_use);
-        self.remove_quarantine(&mut report, &mut kept)?;
-        drop(compacting);
+        let (gone, left) = self.remove_all(&self.paths.quarantine(), set_aside)?;
+        report.quarantine = gone;
+        kept.extend(left);
+        // Under COMPACT, so that no two sweeps note for each other what is named.
         let swept = self.sweep_blobs()?;
+        drop(compacting);
         report.blobs = swept.removed;
         kept.extend(swept.left);
         // Where folders cannot be synced (Windows), what was done to names is durable with any file.
@@ -129,14 +133,22 @@ impl Log {
         };
         let Some(base) = base else { return Ok(()) };
         match self.vfs.stat(&base) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                let findings = self.rebuild(&mut self.view.write())?;
-                findings.into_iter().for_each(|finding| self.note(finding));
-                Ok(())
-            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => match self.writer.try_lock() {
+                Some(mut writer) => self.leave_snapshots(&mut writer),
+                // Whoever is at it now is not to wait for this; the next look comes to it.
+                None => Ok(()),
+            },
             // Nobody has come to it yet.
             _ => Ok(()),
         }
+    }
+
+    /// Folds the log anew. Nobody of this process commits meanwhile, so nobody waits for the view with LOCK in his hands.
+    fn leave_snapshots(&self, writer: &mut Writer) -> Result<()> {
+        writer.let_go();
+        let findings = self.rebuild(&mut self.view.write())?;
+        findings.into_iter().for_each(|finding| self.note(finding));
+        Ok(())
     }
 
     /// Who may have a file of this log in use.
@@ -236,11 +248,13 @@ impl Log {
                     }
                 }
                 // Under COMPACT and LOCK nobody but the dead makes one; a successor that is being prepared is a header alone.
-                None if entry.name.starts_with('.')
-                    && entry.kind == FileKind::File
-                    && self.vfs.stat(&path).is_ok_and(|stat| stat.len > HEADER_LEN as u64) =>
-                {
-                    going.push(path);
+                None if entry.name.starts_with('.') && entry.kind == FileKind::File => {
+                    match self.vfs.stat(&path) {
+                        Ok(stat) if stat.len <= HEADER_LEN as u64 => {}
+                        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                        // What cannot be looked at may hold anything.
+                        _ => going.push(path),
+                    }
                 }
                 None => {}
             }
@@ -250,15 +264,15 @@ impl Log {
         left.map(|(_, left)| left)
     }
 
-    fn remove_quarantine(&self, report: &mut PurgeReport, kept: &mut Vec<PathBuf>) -> Result<()> {
-        let all = self.quarantined()?;
-        if all.is_empty() {
-            return Ok(());
-        }
-        let (gone, left) = self.remove_all(&self.paths.quarantine(), all)?;
-        report.quarantine = gone;
-        kept.extend(left);
-        Ok(())
+    /// What has been set aside, and is no longer on its way: who heals does so under LOCK.
+    fn quarantined_by_now(&self) -> Result<Vec<PathBuf>> {
+        let mut writer = self.writer.lock();
+        let (held, view, _) =
+            self.enter(&mut writer, self.settings.lock_timeout).map_err(|e| self.name_holder(e))?;
+        drop(view);
+        let all = self.quarantined();
+        drop(held);
+        all
     }
 
     /// Removes files of one folder, durably; returns which are gone and which could not be removed.

@@ -234,7 +234,8 @@ impl Log {
             {
                 self.files_stand(&active).map_err(|e| self.lost_or(e))?;
                 self.rotate(&mut writer, &mut view, &active, &ready)?;
-                continue;
+                let Some(next) = view.active.clone() else { break };
+                return self.sync_active(&mut view, &next);
             }
             // Somebody else has rotated meanwhile, and that may have been too early.
             drop(view);

@@ -358,6 +358,15 @@ impl State {
         self.keys.get(kind, name).cloned().or_else(|| self.base.as_ref()?.known(kind, name))
     }
 
+    /// The keys whose last state event is of this kind, each with that event.
+    pub fn keys_ending_in(&self, kind: u16) -> Vec<(Key, Seq)> {
+        self.each_key_surely(Vec::new, |all, key_kind, name, known| {
+            if known.kind == kind {
+                all.push((Key { kind: key_kind, name: name.into() }, known.seq));
+            }
+        })
+    }
+
     /// Everything known, in key order.
     pub fn iter(&self) -> impl Iterator<Item = KeyState> + '_ {
         let start = || Vec::with_capacity(self.keys());

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::Seq;
 use super::blobs::BlobId;
 use super::engine::Log;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, ErrorKind, Result};
 use crate::session::{self, Liveness};
 use crate::vfs::FileKind;
 
@@ -28,7 +28,7 @@ pub(super) struct Swept {
 }
 
 impl Log {
-    /// Removes every blob that no event of the log names.
+    /// Removes every blob that no event of the log names. COMPACT is held.
     pub(super) fn sweep_blobs(&self) -> Result<Swept> {
         let mut swept = Swept::default();
         self.sweep_unfinished_blobs(&mut swept)?;
@@ -43,10 +43,10 @@ impl Log {
             let done = self.remove_unnamed(&mut going, &mut swept);
             self.view.write().state.named = None;
             if done? {
-                break;
+                return Ok(swept);
             }
         }
-        Ok(swept)
+        Err(Error::new(ErrorKind::NotYet, "sweep", &self.paths.blobs()))
     }
 
     /// `false` = the state was folded anew meanwhile, and what it had noted is gone.
@@ -85,14 +85,16 @@ impl Log {
         for dir in self.blob_folders()? {
             let mut going = Vec::new();
             for entry in self.vfs.list(&dir).context("list", &dir)? {
-                let maker = entry.name.strip_prefix(".new-").and_then(|name| name.split_once('-'));
-                let Some(maker) = maker.and_then(|(session, _)| u64::from_str_radix(session, 16).ok()) else {
-                    continue;
+                let Some(name) = entry.name.strip_prefix(".new-") else { continue };
+                let maker =
+                    name.split_once('-').and_then(|(session, _)| u64::from_str_radix(session, 16).ok());
+                let liveness = match maker {
+                    Some(maker) => session::find(&*self.vfs, &self.sessions, maker, session::Probe::Look)?.0,
+                    None => Liveness::Unknown,
                 };
-                let (liveness, _) = session::find(&*self.vfs, &self.sessions, maker, session::Probe::Look)?;
-                if liveness == Liveness::Dead {
-                    going.push(dir.join(entry.name));
-                }
+                let path = dir.join(&entry.name);
+                // Who lives may be about to name it.
+                if liveness == Liveness::Dead { going.push(path) } else { swept.left.push(path) }
             }
             swept.left.extend(self.remove_all(&dir, going)?.1);
         }

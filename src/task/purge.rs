@@ -61,8 +61,8 @@ impl Tasks {
     /// names, and whole whatever was set aside. Their ids stay taken, as those of deleted tasks do; a text that another
     /// task has of one of them, such as the summary a child has returned, is that task's and stays.
     ///
-    /// A task that is deleted already is purged all the same, and one that was purged is looked for again: whoever was
-    /// interrupted, or was told of files that are [pending](PurgeReceipt::pending), calls it once more.
+    /// A task that is deleted already is purged all the same; what was below it then has to be named too. Tasks that were purged earlier are
+    /// looked for again: whoever was interrupted, or was told of files that are [pending](PurgeReceipt::pending), calls it once more.
     ///
     /// # Errors
     /// [`ErrorKind::NoTask`]; [`ErrorKind::Refused`] for a task with children if `cascade` is not given; as [`Tasks::commit`], before anything has
@@ -80,18 +80,15 @@ impl Tasks {
         progress: CompactProgress<'_>,
     ) -> Result<PurgeReceipt> {
         self.log().check_purgeable()?;
-        let keys = self.commit_purged(ids, cascade)?;
+        let (tasks, keys) = self.commit_purged(ids, cascade)?;
         let PurgeReport { segments, events, snapshots, blobs, quarantine, pending } =
             self.log().purge(&keys, progress)?;
-        let (tasks, backups) = self.read(|_, index| {
-            let tasks = keys.iter().map(|(key, _)| TaskId::of_log(&key.name)).collect();
-            (tasks, index.backups().to_vec())
-        })?;
+        let backups = self.read(|_, index| index.backups().to_vec())?;
         Ok(PurgeReceipt { tasks, segments, events, blobs, snapshots, quarantine, pending, backups })
     }
 
-    /// Commits that the tasks are purged, if that is not said yet; returns each with the event that says so.
-    fn commit_purged(&self, ids: &[TaskId], cascade: bool) -> Result<Vec<(Key, Seq)>> {
+    /// Commits that the tasks are purged, if that is not said yet; returns them, and every task that is, with the event that says so.
+    fn commit_purged(&self, ids: &[TaskId], cascade: bool) -> Result<(Vec<TaskId>, Vec<(Key, Seq)>)> {
         let log = Arc::clone(self.log());
         let all: Arc<Mutex<Vec<TaskId>>> = Arc::default();
         let (asked, told) = (ids.to_vec(), Arc::clone(&all));
@@ -116,11 +113,9 @@ impl Tasks {
             Ok(())
         })?;
         let all = all.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let last = |id: &TaskId| {
-            let known = self.log().cached(|state| state.get(&id.key()))?;
-            Ok((id.key(), known.map_or(Seq(0), |known| known.last.seq)))
-        };
-        all.iter().map(last).collect()
+        // Those of earlier purges too, which may have been interrupted.
+        let keys = self.log().read(|state| state.keys_ending_in(kinds::PURGED))?;
+        Ok((all, keys))
     }
 }
 

@@ -56,7 +56,8 @@ impl Retentions {
         let of_task = key_kind == KeyKind::TASK;
         let known = all.tasks.contains_key(key) || all.pinned.contains(key);
         match event {
-            Event::RetentionSet(_) | Event::Pinned(_) => {}
+            Event::RetentionSet(_) if of_task || key_kind == KeyKind::NONE => {}
+            Event::Pinned(_) if of_task => {}
             Event::Deleted { .. } | Event::Purged { .. } if of_task && known => {}
             _ => return None,
         }
@@ -66,7 +67,7 @@ impl Retentions {
             Event::RetentionSet(set) if !of_task => now.workspace = *set,
             Event::RetentionSet(Some(set)) => drop(now.tasks.insert(id, *set)),
             Event::RetentionSet(None) => drop(now.tasks.remove(key)),
-            Event::Pinned(true) if of_task => drop(now.pinned.insert(id)),
+            Event::Pinned(true) => drop(now.pinned.insert(id)),
             Event::Pinned(_) => drop(now.pinned.remove(key)),
             _ => {
                 now.tasks.remove(key);

@@ -527,6 +527,20 @@ fn every_call_that_fails_leaves_what_the_next_one_finishes() {
 }
 
 #[test]
+fn whoever_says_it_again_finishes_what_went_with_it_too() {
+    let machine = SimMachine::new(Profile::Linux, 13);
+    let tasks = spread(&machine);
+    commit(&tasks, Op::Create { item: Item::new(&id("top")), again: false });
+    let child = Item::new(&id("below")).with(Field::Task, SECRET).with(Field::ParentTaskId, "top");
+    commit(&tasks, Op::Create { item: child, again: false });
+    let stop = tasks.purge(&[id("top")], true, &mut |_, _| ControlFlow::Break(())).unwrap_err();
+    assert_eq!(stop.code(), "refused");
+    assert!(tasks.get("below").unwrap().is_none(), "it has gone with it");
+    let again = tasks.purge(&[id("top"), id("leaky")], true, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    check_gone(&machine, &tasks, &again);
+}
+
+#[test]
 fn broken_off_it_is_taken_up_again() {
     let machine = SimMachine::new(Profile::Linux, 11);
     let tasks = spread(&machine);

@@ -124,8 +124,9 @@ impl Judgement {
 
     /// Which events go: backwards, by what is given again behind them, and by what is kept of the history. `window` has
     /// the requests that may be sent again.
-    pub(super) fn verdict(self, keeps: &Keeps, window: &Window) -> Verdict {
-        let newest = self.commits.iter().map(|(time, ..)| *time).max().unwrap_or(0);
+    pub(super) fn verdict(self, keeps: &Keeps, window: &Window, now: u64) -> Verdict {
+        // A clock that was ahead when something was committed makes nothing older than it is.
+        let newest = self.commits.iter().map(|(time, ..)| *time).max().unwrap_or(0).min(now);
         let mut kept = Kept { of: vec![None; self.there.len()], together: 0 };
         let mut names: Vec<Option<&Key>> = vec![None; self.there.len()];
         for (key, place) in &self.keys {

@@ -173,8 +173,6 @@ impl Compactor {
         let compact = LockFile::open(&self.vfs, self.paths.compact(), Rank::Compact)?;
         let Some(_compacting) = compact.try_acquire()? else { return Ok(None) };
         self.sweep_replaced()?;
-        // Those that were in use when they were to go.
-        let _ = snapshot::remove_spent(&*self.vfs, &self.paths);
         let Some(limit) = snapshot::oldest_ordinal(&*self.vfs, &self.paths, self.log)? else {
             return Ok(None);
         };
@@ -263,7 +261,7 @@ impl Compactor {
         header.horizon = inputs.iter().map(|input| input.header.horizon).fold(tail.seal.last_seq, u64::max);
         header.max_body = inputs.iter().map(|input| input.header.max_body).max().unwrap_or(header.max_body);
         // The moment at which ages were judged.
-        header.created = self.vfs.now().min(verdict.as_of.max(head.header.created));
+        header.created = verdict.as_of;
         header.writer_version = writer_version();
         let temporary = self.paths.log().join(format!("{TEMPORARY}{}", header.segment_id));
         let path = self.paths.segment(&header.file_name());
@@ -389,7 +387,7 @@ impl Compactor {
             step(segment.len)?;
         }
         let window = Window::of(&state);
-        let verdict = judgement.verdict(&self.keeps, &window);
+        let verdict = judgement.verdict(&self.keeps, &window, self.vfs.now());
         Ok((Before { hash: state.hash(), window }, verdict))
     }
 

@@ -584,7 +584,6 @@ impl Job {
         let (_, unfinished) = list(&*self.vfs, &self.paths)?;
         // COMPACT is held: whoever began these is dead.
         unfinished.iter().for_each(|path| drop(self.vfs.unlink(path)));
-        remove_spent(&*self.vfs, &self.paths)?;
         let mut random = [0; 8];
         self.vfs.random(&mut random).context("draw a name in", &dir)?;
         let name = SnapshotName { seq: self.state.last().0, random: u64::from_le_bytes(random) };
@@ -599,6 +598,8 @@ impl Job {
             }
         };
         give_name(&*self.vfs, &temporary, &path)?;
+        // Only now: they vouch for what the log may not have, until there is one that does.
+        let _ = remove_spent(&*self.vfs, &self.paths);
         names::remove_older(&*self.vfs, &self.paths, self.log)?;
         Ok(SnapshotReport { seq: Seq(name.seq), end: Lpos(self.anchor.events_end_lpos), file: path, bytes })
     }

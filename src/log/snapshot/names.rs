@@ -129,9 +129,11 @@ fn remove_unused(vfs: &dyn Vfs, path: &std::path::Path) -> bool {
         Ok(probe) => probe,
         Err(e) => return is_gone(&e),
     };
-    // Where files cannot be locked nobody can say that he uses one.
-    if matches!(probe.try_lock(), Ok(false)) {
-        return false;
+    match probe.try_lock() {
+        Ok(true) => {}
+        // Where files cannot be locked nobody can say that he uses one.
+        Err(e) if e.kind() == std::io::ErrorKind::Unsupported => {}
+        Ok(false) | Err(_) => return false,
     }
     let removed = vfs.unlink(path);
     let _ = probe.unlock();
