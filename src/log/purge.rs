@@ -241,22 +241,21 @@ impl Log {
         let mut going = Vec::new();
         for entry in self.vfs.list(&dir).context("list", &dir)? {
             let path = dir.join(&entry.name);
-            match SegmentName::parse(&entry.name) {
-                Some(name) => {
-                    if name.ordinal_b <= judged && all.iter().all(|segment| segment.path != path) {
-                        going.push(path);
-                    }
+            if let Some(name) = SegmentName::parse(&entry.name) {
+                if name.ordinal_b <= judged && all.iter().all(|segment| segment.path != path) {
+                    going.push(path);
                 }
-                // Under COMPACT and LOCK nobody but the dead makes one; a successor that is being prepared is a header alone.
-                None if entry.name.starts_with('.') && entry.kind == FileKind::File => {
-                    match self.vfs.stat(&path) {
-                        Ok(stat) if stat.len <= HEADER_LEN as u64 => {}
-                        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                        // What cannot be looked at may hold anything.
-                        _ => going.push(path),
-                    }
-                }
-                None => {}
+                continue;
+            }
+            if !entry.name.starts_with('.') || entry.kind != FileKind::File {
+                continue;
+            }
+            // Under COMPACT and LOCK nobody but the dead makes one; a successor that is being prepared is a header alone.
+            match self.vfs.stat(&path) {
+                Ok(stat) if stat.len <= HEADER_LEN as u64 => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                // What cannot be looked at may hold anything.
+                _ => going.push(path),
             }
         }
         let left = self.remove_all(&dir, going);

@@ -88,7 +88,7 @@ impl Tasks {
     }
 
     /// Commits that the tasks are purged, if that is not said yet; returns them, and every task that is, with the event that says so.
-    fn commit_purged(&self, ids: &[TaskId], cascade: bool) -> Result<(Vec<TaskId>, Vec<(Key, Seq)>)> {
+    fn commit_purged(&self, ids: &[TaskId], cascade: bool) -> Result<Said> {
         let log = Arc::clone(self.log());
         let all: Arc<Mutex<Vec<TaskId>>> = Arc::default();
         let (asked, told) = (ids.to_vec(), Arc::clone(&all));
@@ -118,6 +118,9 @@ impl Tasks {
         Ok((all, keys))
     }
 }
+
+/// The tasks that were named, and those below them; and every task that is purged, with the event that says so.
+type Said = (Vec<TaskId>, Vec<(Key, Seq)>);
 
 /// The events that delete tasks, and say that they are purged.
 fn judge(index: &Index, ids: &[TaskId], cascade: bool) -> Result<Vec<(Key, Event)>> {
