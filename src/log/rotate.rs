@@ -217,7 +217,18 @@ impl Log {
     pub(super) fn end_segment_with(&self, seq: Seq) -> Result<()> {
         let mut writer = self.writer.lock();
         for _ in 0..TRIES {
-            let ordinal = self.view.read().active.as_ref().map_or(1, |active| active.header.ordinal_b + 1);
+            let (ordinal, is_ended) = {
+                let view = self.view.read();
+                let Some(active) = &view.active else { break };
+                (active.header.ordinal_b + 1, active.header.first_seq > seq.0)
+            };
+            // On a full disk too: nothing is made that is not needed.
+            if is_ended {
+                let entered = self.enter(&mut writer, self.settings.lock_timeout);
+                let (_held, mut view, _) = entered.map_err(|e| self.name_holder(e))?;
+                let Some(active) = view.active.clone() else { break };
+                return self.sync_active(&mut view, &active);
+            }
             let ready = match writer.prepared.take() {
                 Some(ready) if ready.header.ordinal_a == ordinal => ready,
                 _ => self.prepare(ordinal)?,

@@ -4,40 +4,16 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use foldlog::event::{Field, Item, Patch, TaskId};
 use foldlog::log::CompactReport;
-use foldlog::task::{Op, TaskStore, Tasks};
+use foldlog::task::{Op, Tasks};
 use foldlog::vfs::FileKind;
-use foldlog::vfs::sim::{
-    CrashModel, DiskState, Effect, Fault, Op as Call, Profile, Rng, SimMachine, SimProcess,
-};
-use foldlog::{
-    Consistency, Durability, ErrorKind, Housekeeping, Mapping, Options, Place, Recovery, Seq, Since,
-    Status as Health, Store,
-};
+use foldlog::vfs::sim::{CrashModel, DiskState, Effect, Fault, Op as Call, Profile, Rng, SimMachine};
+use foldlog::{Consistency, Durability, ErrorKind, Mapping, Seq, Since, Status as Health};
 
-use crate::simulated::{ROOT, quick};
-
-fn options() -> Options {
-    TaskStore::options(Options::default().housekeeping(Housekeeping::Off))
-        .segment_size(4 << 10)
-        .snapshot_after(u64::MAX)
-}
-
-fn open_with(process: &SimProcess, options: Options) -> foldlog::Result<Tasks> {
-    let store = Store::open_on(Arc::new(process.clone()), Path::new(ROOT), options)?;
-    TaskStore::of(store).home(&Place::None)
-}
-
-fn open(machine: &SimMachine) -> Tasks {
-    open_with(&machine.process("opener"), options()).unwrap()
-}
-
-fn replayed(machine: &SimMachine) -> Tasks {
-    open_with(&machine.process("replayer"), options().read_only(true).recovery(Recovery::Salvage)).unwrap()
-}
+use crate::simulated::quick;
+use crate::simulated::tasks::{hash, open, open_with, options, replayed};
 
 fn id(n: usize) -> TaskId {
     TaskId::new(&format!("t{n}")).unwrap()
@@ -74,10 +50,6 @@ fn work(tasks: &Tasks, from: i64, to: i64) {
 
 fn compact(tasks: &Tasks) -> Option<CompactReport> {
     tasks.workspace().compact(&mut |_, _| ControlFlow::Continue(())).unwrap()
-}
-
-fn hash(tasks: &Tasks) -> blake3::Hash {
-    tasks.read(|state, _| state.hash()).unwrap()
 }
 
 fn find(disk: &DiskState, part: &str) -> Vec<PathBuf> {

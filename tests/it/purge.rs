@@ -11,15 +11,12 @@ use std::time::Duration;
 
 use foldlog::event::{Field, Item, Patch, TaskId, Value};
 use foldlog::task::{CommitOptions, Op, PurgeReceipt, TaskExpect, TaskStore, Tasks};
-use foldlog::vfs::sim::{
-    CrashModel, DiskState, Effect, Fault, Op as Call, Profile, Rng, SimMachine, SimProcess,
-};
+use foldlog::vfs::sim::{CrashModel, DiskState, Effect, Fault, Op as Call, Profile, Rng, SimMachine};
 use foldlog::vfs::{FileKind, Open, Vfs, write_full};
-use foldlog::{
-    Consistency, Durability, ErrorKind, Housekeeping, Mapping, OpId, Options, Place, Recovery, Since, Store,
-};
+use foldlog::{Consistency, Durability, ErrorKind, Mapping, OpId, Place, Since, Store};
 
 use crate::hooked::Hooked;
+use crate::simulated::tasks::{hash, open, open_with, options, replayed};
 use crate::simulated::{ROOT, quick};
 
 /// What is to go. It is in no key and in no name.
@@ -27,25 +24,6 @@ const SECRET: &str = "the launch code is 0451";
 
 /// How long one waits for a lock that the other holds, which does not go on meanwhile.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-fn options() -> Options {
-    TaskStore::options(Options::default().housekeeping(Housekeeping::Off))
-        .segment_size(4 << 10)
-        .snapshot_after(u64::MAX)
-}
-
-fn open_with(process: &SimProcess, options: Options) -> foldlog::Result<Tasks> {
-    let store = Store::open_on(Arc::new(process.clone()), Path::new(ROOT), options)?;
-    TaskStore::of(store).home(&Place::None)
-}
-
-fn open(machine: &SimMachine) -> Tasks {
-    open_with(&machine.process("opener"), options()).unwrap()
-}
-
-fn replayed(machine: &SimMachine) -> Tasks {
-    open_with(&machine.process("replayer"), options().read_only(true).recovery(Recovery::Salvage)).unwrap()
-}
 
 fn id(name: &str) -> TaskId {
     TaskId::new(name).unwrap()
@@ -72,10 +50,6 @@ fn noise(tasks: &Tasks, steps: i64) {
 
 fn purge(tasks: &Tasks, name: &str) -> PurgeReceipt {
     tasks.purge(&[id(name)], false, &mut |_, _| ControlFlow::Continue(())).unwrap()
-}
-
-fn hash(tasks: &Tasks) -> blake3::Hash {
-    tasks.read(|state, _| state.hash()).unwrap()
 }
 
 fn files(disk: &DiskState) -> Vec<PathBuf> {

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test, all of it")]
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,32 +10,9 @@ use foldlog::event::{Field, Item, Patch, Retention, TaskId};
 use foldlog::log::CompactReport;
 use foldlog::task::{CommitOptions, Op, TaskStore, Tasks};
 use foldlog::vfs::sim::{Profile, SimMachine};
-use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Place, Recovery, Seq, Store, Value};
+use foldlog::{DocumentName, Durability, Housekeeping, OpId, Options, Recovery, Seq, Value};
 
-use crate::simulated::ROOT;
-
-fn options() -> Options {
-    TaskStore::options(Options::default().housekeeping(Housekeeping::Off))
-        .segment_size(4 << 10)
-        .snapshot_after(u64::MAX)
-}
-
-fn open_as(machine: &SimMachine, name: &str, options: Options) -> Tasks {
-    let store = Store::open_on(Arc::new(machine.process(name)), Path::new(ROOT), options).unwrap();
-    TaskStore::of(store).home(&Place::None).unwrap()
-}
-
-fn open(machine: &SimMachine) -> Tasks {
-    open_as(machine, "opener", options())
-}
-
-fn replayed(machine: &SimMachine) -> Tasks {
-    open_as(machine, "replayer", options().read_only(true).recovery(Recovery::Salvage))
-}
-
-fn hash(tasks: &Tasks) -> blake3::Hash {
-    tasks.read(|state, _| state.hash()).unwrap()
-}
+use crate::simulated::tasks::{hash, open, open_with, options, replayed};
 
 fn id(n: usize) -> TaskId {
     TaskId::new(&format!("t{n}")).unwrap()
@@ -210,7 +186,7 @@ fn request_that_may_come_again_is_answered_although_its_events_are_gone() {
     let before: Vec<_> = [1, 50, 150].map(|n| answer(&tasks, n)).into();
     let report = compact(&tasks).unwrap();
     assert!(report.dropped > 300, "{report:?}");
-    for tasks in [&tasks, &open(&machine), &open_as(&machine, "replayer", options())] {
+    for tasks in [&tasks, &open(&machine), &open_with(&machine.process("other"), options()).unwrap()] {
         let after: Vec<_> = [1, 50, 150].map(|n| answer(tasks, n)).into();
         assert_eq!(after, before);
     }
@@ -223,7 +199,7 @@ fn requests_that_are_forgotten_leave_nothing_but_the_knowledge_that_they_are() {
     let machine = SimMachine::memory(Arc::new(foldlog::vfs::os::Os));
     let big =
         || TaskStore::options(Options::default().housekeeping(Housekeeping::Off)).snapshot_after(u64::MAX);
-    let tasks = open_as(&machine, "writer", big().segment_size(64 << 10));
+    let tasks = open_with(&machine.process("writer"), big().segment_size(64 << 10)).unwrap();
     let item = Item::new(&id(0)).with(Field::Ts, 1_i64).with(Field::TokensIn, 0_i64);
     let _ = tasks.create(item, Durability::Buffered).unwrap();
     let count = 140_000;
@@ -238,10 +214,11 @@ fn requests_that_are_forgotten_leave_nothing_but_the_knowledge_that_they_are() {
     let report = compact(&tasks).unwrap();
     assert!(report.dropped > 130_000, "{report:?}");
     assert!(report.bytes_after * 2 < report.bytes_before, "{report:?}");
-    let next = open_as(&machine, "next", big());
+    let next = open_with(&machine.process("next"), big()).unwrap();
     for tasks in [&tasks, &next] {
         assert_eq!((again(tasks, 5), again(tasks, count - 1)), ("outcome-unknown", "op-id-reused"));
     }
-    let other = open_as(&machine, "replayer", big().read_only(true).recovery(Recovery::Salvage));
+    let other =
+        open_with(&machine.process("replayer"), big().read_only(true).recovery(Recovery::Salvage)).unwrap();
     assert_eq!(hash(&other), hash(&tasks));
 }

@@ -238,3 +238,40 @@ pub(crate) fn budget(default: u64) -> u64 {
     let asked = std::env::var("FOLDLOG_SIM_SCHEDULES").ok().and_then(|n| n.parse().ok());
     asked.unwrap_or(if quick() { default / 8 } else { default })
 }
+
+/// The tasks of a store with small segments, where nothing happens in the background.
+pub(crate) mod tasks {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use foldlog::task::{TaskStore, Tasks};
+    use foldlog::vfs::sim::{SimMachine, SimProcess};
+    use foldlog::{Housekeeping, Options, Place, Recovery, Store};
+
+    use super::ROOT;
+
+    pub(crate) fn options() -> Options {
+        TaskStore::options(Options::default().housekeeping(Housekeeping::Off))
+            .segment_size(4 << 10)
+            .snapshot_after(u64::MAX)
+    }
+
+    pub(crate) fn open_with(process: &SimProcess, options: Options) -> foldlog::Result<Tasks> {
+        let store = Store::open_on(Arc::new(process.clone()), Path::new(ROOT), options)?;
+        TaskStore::of(store).home(&Place::None)
+    }
+
+    pub(crate) fn open(machine: &SimMachine) -> Tasks {
+        open_with(&machine.process("opener"), options()).unwrap()
+    }
+
+    /// By a replay of the whole log: no snapshot is asked.
+    pub(crate) fn replayed(machine: &SimMachine) -> Tasks {
+        let options = options().read_only(true).recovery(Recovery::Salvage);
+        open_with(&machine.process("replayer"), options).unwrap()
+    }
+
+    pub(crate) fn hash(tasks: &Tasks) -> blake3::Hash {
+        tasks.read(|state, _| state.hash()).unwrap()
+    }
+}

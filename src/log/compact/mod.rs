@@ -41,6 +41,7 @@ const LEAST_GAIN: u64 = 8;
 const RUN_MAX: u64 = 64 << 20;
 /// What a segment is called while compaction writes it; others write `.new-*` beside it.
 const TEMPORARY: &str = ".compact-";
+
 /// What compaction has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactReport {
