@@ -230,6 +230,19 @@ fn snapshot_that_is_in_use_and_no_longer_kept_is_known_too() {
 }
 
 #[test]
+fn what_is_left_goes_on_a_full_disk_too() {
+    let machine = SimMachine::new(Profile::Linux, 14);
+    let tasks = spread(&machine);
+    let reader = open_with(&machine.process("reader"), options().read_only(true)).unwrap();
+    assert!(!purge(&tasks, "leaky").is_complete());
+    drop(reader);
+    machine.set_capacity(Some(machine.used()));
+    let receipt = purge(&tasks, "leaky");
+    machine.set_capacity(None);
+    check_gone(&machine, &tasks, &receipt);
+}
+
+#[test]
 fn holder_that_is_killed_holds_nothing() {
     let machine = SimMachine::new(Profile::Linux, 4);
     let tasks = spread(&machine);
